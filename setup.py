@@ -1,0 +1,41 @@
+"""Compile the modules on the path of a message.
+
+Everything else about the package is in ``pyproject.toml``; the list of compiled modules is in
+``src/millrace/base/build.py``, where the running program reads it too.  A C compile that fails,
+fails the build: only ``MILLRACE_PURE=1`` gives a package without compiled modules.
+"""
+
+import os
+import runpy
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+HERE = Path(__file__).parent
+build = runpy.run_path(str(HERE / "src/millrace/base/build.py"))
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get(build["PURE_SWITCH"]) == "1":
+        return []
+    from Cython.Build import cythonize
+
+    modules = [
+        Extension(
+            name,
+            [f"src/{name.replace('.', '/')}.py"],
+            extra_compile_args=["-O3", "-fno-strict-aliasing"],
+        )
+        for name in build["COMPILED_MODULES"]
+    ]
+    return cythonize(
+        modules,
+        build_dir="build/cython",
+        include_path=["src"],
+        # Types come from the .pxd beside each module, never from annotations: an annotation
+        # `x: int` must keep meaning a Python int of any size.
+        compiler_directives={"language_level": 3, "annotation_typing": False},
+    )
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,1 @@
+"""Connections, authentication, accounts, limits and routing to subscribers."""

@@ -1,0 +1,1 @@
+"""Files, environment and flags, turned once into the options each package declares."""

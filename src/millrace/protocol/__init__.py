@@ -1,0 +1,1 @@
+"""The NATS client protocol, bytes only: no sockets, no event loop, no accounts."""

@@ -1,0 +1,1 @@
+"""The composition root: builds the parts, connects them, runs and stops them."""

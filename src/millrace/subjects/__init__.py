@@ -1,0 +1,1 @@
+"""Subjects: tokens, matching, the tree of subscriptions, and rewriting."""
