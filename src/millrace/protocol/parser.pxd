@@ -1,0 +1,76 @@
+cimport cython
+
+cdef int _NEED_MORE
+cdef int _PUB
+cdef int _UNKNOWN
+cdef int _BAD_ARGUMENTS
+cdef int _LINE_TOO_LONG
+cdef int _PAYLOAD_TOO_BIG
+cdef int _CONNECT_WANTED
+cdef unsigned char _TAB
+cdef unsigned char _LF
+cdef unsigned char _CR
+cdef unsigned char _SPACE
+cdef unsigned char _ZERO
+cdef unsigned char _LOWER
+cdef int _MAX_DIGITS
+
+@cython.final
+cdef class Frame:
+    cdef public bytes buf
+    cdef public Py_ssize_t reply_start
+    cdef public Py_ssize_t reply_size
+    cdef public Py_ssize_t header_size
+    cdef public Py_ssize_t body_start
+    cdef public Py_ssize_t body_size
+
+    cpdef bytes reply(self)
+    cpdef bytes headers(self)
+    cpdef bytes payload(self)
+
+@cython.locals(frame=Frame)
+cpdef Frame make_frame(bytes reply, bytes headers, bytes payload)
+
+@cython.final
+cdef class Parser:
+    cdef public Py_ssize_t max_control_line
+    cdef public Py_ssize_t max_payload
+    cdef public bint headers_allowed
+    cdef public bint connect_first
+    cdef readonly Frame frame
+    cdef readonly Py_ssize_t subject_start
+    cdef readonly Py_ssize_t subject_size
+    cdef readonly Py_ssize_t argument_start
+    cdef readonly Py_ssize_t argument_end
+    cdef bytes _buf
+    cdef Py_ssize_t _position
+    cdef Py_ssize_t _end
+    cdef list _pieces
+    cdef Py_ssize_t _missing
+
+    cpdef feed(self, bytes data)
+    @cython.locals(p="const unsigned char*", i=Py_ssize_t, n=Py_ssize_t, c="unsigned char")
+    cpdef int next(self) except? -1
+    cpdef bytes subject(self)
+    @cython.locals(p="const unsigned char*", s="const unsigned char*", i=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t)
+    cpdef bint subject_is(self, bytes subject)
+    cpdef bytes argument(self)
+    cpdef bint has_rest(self)
+
+    @cython.locals(
+        p="const unsigned char*", n=Py_ssize_t, line_start=Py_ssize_t, count=int, frame=Frame,
+        a=Py_ssize_t, a_end=Py_ssize_t, b=Py_ssize_t, b_end=Py_ssize_t,
+        c=Py_ssize_t, c_end=Py_ssize_t, d=Py_ssize_t, d_end=Py_ssize_t,
+        size=Py_ssize_t, header_size=Py_ssize_t, end=Py_ssize_t,
+    )
+    cdef int _publish(self, Py_ssize_t i, bint with_headers) except? -1
+    @cython.locals(p="const unsigned char*", i=Py_ssize_t, value=Py_ssize_t, digit="unsigned char")
+    cdef Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end)
+    cdef int _cut_line(self, Py_ssize_t line_start) except? -1
+    cdef int _cut_body(self, Py_ssize_t missing) except? -1
+    @cython.locals(first=int, second=int, found=int)
+    cdef int _control(self, Py_ssize_t i) except? -1
+    @cython.locals(index=Py_ssize_t, seen=int, wanted=int)
+    cdef int _keyword(self, Py_ssize_t i, bytes word) except? -1
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, found=int, ignored=bint)
+    cdef int _line(self, Py_ssize_t i, bytes word, int op) except? -1

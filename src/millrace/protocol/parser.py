@@ -1,0 +1,349 @@
+"""Bytes from a client in, operations out: a pull parser without an object per message.
+
+``feed`` hands over a chunk as it came from the socket; ``next`` returns the code of the next
+operation in it, or ``NEED_MORE``.  What belongs to the operation is left in the parser: offsets of
+the argument line, or for PUB and HPUB a ``Frame``, which is the same object every time and speaks
+about the same memory, so it is only true until the next call.  Whoever wants to keep something
+takes a copy.
+
+    PUB orders.eu inbox.1 5\\r\\nhello\\r\\n
+        ^subject  ^reply        ^body        (offsets into `frame.buf`)
+
+A frame cut in two by a read boundary is put together here: a cut argument line is parsed anew when
+more arrives (it is at most ``max_control_line`` long), and a cut body is only counted until all of
+it has come.  So a frame is looked at twice at most, whatever the sizes of the reads.
+
+The rules are nats-server's, including its odd ones (a bare LF ends a line, ``CONNECT{}`` needs no
+blank, whatever follows ``PING`` on its line is ignored).  Not here: what an operation means.
+"""
+
+from enum import IntEnum
+
+
+class Op(IntEnum):
+    """What ``Parser.next`` found.  Negative numbers end the connection."""
+
+    NEED_MORE = 0
+    PUB = 1  # PUB or HPUB: see `frame`
+    CONNECT = 2
+    SUB = 3
+    UNSUB = 4
+    PING = 5
+    PONG = 6
+    INFO = 7
+    OK = 8
+    ERR = 9
+    UNKNOWN = -2  # no such operation, or a body that does not end in CRLF
+    BAD_ARGUMENTS = -3  # wrong count or a bad number: closed without a word
+    LINE_TOO_LONG = -4
+    PAYLOAD_TOO_BIG = -5  # the declared size is in `frame.body_size`
+    CONNECT_WANTED = -6  # something else came while `connect_first` was set; nothing was consumed
+
+
+# The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
+_NEED_MORE = Op.NEED_MORE
+_PUB = Op.PUB
+_UNKNOWN = Op.UNKNOWN
+_BAD_ARGUMENTS = Op.BAD_ARGUMENTS
+_LINE_TOO_LONG = Op.LINE_TOO_LONG
+_PAYLOAD_TOO_BIG = Op.PAYLOAD_TOO_BIG
+_CONNECT_WANTED = Op.CONNECT_WANTED
+
+_TAB = ord("\t")
+_LF = ord("\n")
+_CR = ord("\r")
+_SPACE = ord(" ")
+_ZERO = ord("0")
+_LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
+
+_MAX_DIGITS = 9  # of a size; nats-server's limit, and it keeps every size inside 32 bits
+
+
+class Frame:
+    """Where reply, headers and body of one message lie in `buf`; CRLF follows the body."""
+
+    def __init__(self) -> None:
+        self.buf = b""
+        self.reply_start = 0
+        self.reply_size = 0
+        self.header_size = -1  # -1: a message without headers
+        self.body_start = 0  # of headers and payload together
+        self.body_size = 0
+
+    def reply(self) -> bytes:
+        return self.buf[self.reply_start : self.reply_start + self.reply_size]
+
+    def headers(self) -> bytes:
+        """The header block with its closing blank line; empty if there is none."""
+        if self.header_size < 0:
+            return b""
+        return self.buf[self.body_start : self.body_start + self.header_size]
+
+    def payload(self) -> bytes:
+        start = self.body_start + (self.header_size if self.header_size > 0 else 0)
+        return self.buf[start : self.body_start + self.body_size]
+
+
+def make_frame(reply: bytes, headers: bytes | None, payload: bytes) -> Frame:
+    """A frame of our own making, for messages that no client sent."""
+    frame = Frame()
+    frame.reply_size = len(reply)
+    frame.body_start = len(reply)
+    if headers is None:
+        frame.buf = b"%b%b\r\n" % (reply, payload)
+        frame.body_size = len(payload)
+    else:
+        frame.buf = b"%b%b%b\r\n" % (reply, headers, payload)
+        frame.header_size = len(headers)
+        frame.body_size = len(headers) + len(payload)
+    return frame
+
+
+class Parser:
+    """One per connection.  The limits may be changed between any two calls."""
+
+    def __init__(self, max_control_line: int, max_payload: int) -> None:
+        self.max_control_line = max_control_line
+        self.max_payload = max_payload
+        self.headers_allowed = False  # HPUB before headers were negotiated is a violation
+        self.connect_first = False  # refuse everything but CONNECT
+        self.frame = Frame()
+        self.subject_start = 0
+        self.subject_size = 0
+        self.argument_start = 0
+        self.argument_end = 0
+        self._buf = b""
+        self._position = 0
+        self._end = 0
+        self._pieces: list[bytes] = []  # of a frame whose body has not come entirely
+        self._missing = 0  # bytes until it has
+
+    def feed(self, data: bytes) -> None:
+        """Take the next chunk.  Only when ``next`` has returned ``NEED_MORE`` for the last one."""
+        if self._missing > 0:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return
+            self._missing = 0
+            data = b"".join(self._pieces)
+            self._pieces = []
+        elif self._position < self._end:
+            data = self._buf[self._position : self._end] + data
+        self._buf = data
+        self._position = 0
+        self._end = len(data)
+
+    def next(self) -> int:
+        """The code of the next operation; see ``Op``."""
+        i = self._position
+        n = self._end
+        if i >= n or self._missing > 0:
+            return _NEED_MORE
+        p = self._buf
+        c = p[i] | _LOWER
+        if self.connect_first and c != 0x63:  # c
+            return _CONNECT_WANTED
+        if (
+            c == 0x70  # p
+            and n - i > 3
+            and (p[i + 1] | _LOWER) == 0x75  # u
+            and (p[i + 2] | _LOWER) == 0x62  # b
+            and (p[i + 3] == _SPACE or p[i + 3] == _TAB)
+        ):
+            return self._publish(i + 4, False)
+        return self._control(i)
+
+    def subject(self) -> bytes:
+        """The subject of the message just parsed."""
+        return self._buf[self.subject_start : self.subject_start + self.subject_size]
+
+    def subject_is(self, subject: bytes) -> bool:
+        """Whether the message just parsed goes to `subject`: spares making a bytes object."""
+        size = self.subject_size
+        if len(subject) != size:
+            return False
+        p = self._buf
+        s = subject
+        start = self.subject_start
+        for i in range(size):
+            if p[start + i] != s[i]:
+                return False
+        return True
+
+    def argument(self) -> bytes:
+        """The argument line of the operation just parsed."""
+        return self._buf[self.argument_start : self.argument_end]
+
+    def has_rest(self) -> bool:
+        """Whether unparsed bytes are left (a frame cut short, or a parser that was stopped)."""
+        return self._position < self._end or self._missing > 0
+
+    # -- PUB and HPUB ---------------------------------------------------------------------------
+
+    def _publish(self, i: int, with_headers: bool) -> int:
+        p = self._buf
+        n = self._end
+        while i < n and (p[i] == _SPACE or p[i] == _TAB):
+            i += 1
+        line_start = i
+        # Where the last tokens begin and end: a is the newest, d the oldest of four.
+        a = a_end = b = b_end = c = c_end = d = d_end = 0
+        count = 0
+        while i < n:
+            while i < n and (p[i] == _SPACE or p[i] == _TAB or p[i] == _CR):
+                i += 1
+            if i >= n or p[i] == _LF:
+                break
+            d = c
+            d_end = c_end
+            c = b
+            c_end = b_end
+            b = a
+            b_end = a_end
+            a = i
+            count += 1
+            while i < n and p[i] != _SPACE and p[i] != _LF and p[i] != _TAB and p[i] != _CR:
+                i += 1
+            a_end = i
+        if i >= n:
+            return self._cut_line(line_start)
+        if i - line_start > self.max_control_line + 1:
+            return _LINE_TOO_LONG
+        if with_headers and not self.headers_allowed:
+            return _BAD_ARGUMENTS
+        if count < 2 + with_headers or count > 3 + with_headers:
+            return _BAD_ARGUMENTS
+        frame = self.frame
+        size = self._number(a, a_end)
+        if size < 0:
+            return _BAD_ARGUMENTS
+        if with_headers:
+            header_size = self._number(b, b_end)
+            if header_size < 0 or header_size > size:
+                return _BAD_ARGUMENTS
+            b = c
+            b_end = c_end
+            c = d
+            c_end = d_end
+            count -= 1
+        else:
+            header_size = -1
+        frame.body_size = size
+        if size > self.max_payload:
+            return _PAYLOAD_TOO_BIG
+        if count == 2:
+            self.subject_start = b
+            self.subject_size = b_end - b
+            frame.reply_start = 0
+            frame.reply_size = 0
+        else:
+            self.subject_start = c
+            self.subject_size = c_end - c
+            frame.reply_start = b
+            frame.reply_size = b_end - b
+        i += 1
+        end = i + size
+        if end + 2 > n:
+            if end < n and p[end] != _CR:
+                return _UNKNOWN
+            return self._cut_body(end + 2 - n)
+        if p[end] != _CR or p[end + 1] != _LF:
+            return _UNKNOWN
+        frame.buf = self._buf
+        frame.header_size = header_size
+        frame.body_start = i
+        self._position = end + 2
+        return _PUB
+
+    def _number(self, start: int, end: int) -> int:
+        if end - start > _MAX_DIGITS or end == start:
+            return -1
+        p = self._buf
+        value = 0
+        for i in range(start, end):
+            digit = p[i]
+            if digit < _ZERO or digit > _ZERO + 9:
+                return -1
+            value = value * 10 + (digit - _ZERO)
+        return value
+
+    def _cut_line(self, line_start: int) -> int:
+        if self._end - line_start > self.max_control_line + 1:  # a CR may be the last byte
+            return _LINE_TOO_LONG
+        return _NEED_MORE
+
+    def _cut_body(self, missing: int) -> int:
+        self._pieces = [self._buf[self._position : self._end]]
+        self._missing = missing
+        self._position = self._end
+        return _NEED_MORE
+
+    # -- everything else ------------------------------------------------------------------------
+
+    def _control(self, i: int) -> int:
+        """An operation other than PUB.  A wrong letter is an error as soon as it is seen."""
+        first = self._buf[i] | _LOWER
+        second = self._buf[i + 1] | _LOWER if i + 1 < self._end else 0
+        if first == 0x70:  # p
+            if second == 0x69:  # i
+                return self._line(i, b"ping", Op.PING)
+            if second == 0x6F:  # o
+                return self._line(i, b"pong", Op.PONG)
+            return self._keyword(i, b"pub ") if self._keyword(i, b"pub ") < 0 else _NEED_MORE
+        if first == 0x68:  # h
+            found = self._keyword(i, b"hpub ")
+            return self._publish(i + 5, True) if found > 0 else found
+        if first == 0x73:  # s
+            return self._line(i, b"sub ", Op.SUB)
+        if first == 0x75:  # u
+            return self._line(i, b"unsub ", Op.UNSUB)
+        if first == 0x63:  # c
+            return self._line(i, b"connect", Op.CONNECT)
+        if first == 0x69:  # i
+            return self._line(i, b"info", Op.INFO)
+        if self._buf[i] == 0x2B:  # +
+            return self._line(i, b"+ok", Op.OK)
+        if self._buf[i] == 0x2D:  # -
+            return self._line(i, b"-err", Op.ERR)
+        return _UNKNOWN
+
+    def _keyword(self, i: int, word: bytes) -> int:
+        """1 if `word` (a blank in it stands for a tab too) is there, 0 if cut short, else UNKNOWN."""
+        for index in range(len(word)):
+            if i + index >= self._end:
+                return _NEED_MORE
+            seen = self._buf[i + index]
+            wanted = word[index]
+            if wanted == _SPACE:
+                if seen != _SPACE and seen != _TAB:
+                    return _UNKNOWN
+            elif (seen | _LOWER) != wanted if wanted > 0x60 else seen != wanted:
+                return _UNKNOWN
+        return 1
+
+    def _line(self, i: int, word: bytes, op: int) -> int:
+        found = self._keyword(i, word)
+        if found <= 0:
+            return found
+        start = i + len(word)
+        ignored = op == Op.PING or op == Op.PONG or op == Op.OK
+        if not ignored:
+            while start < self._end and (self._buf[start] == _SPACE or self._buf[start] == _TAB):
+                start += 1
+        end = self._buf.find(b"\n", start, self._end)
+        if end < 0:
+            if ignored:  # keep the word only, so that an endless line costs nothing
+                self._buf = self._buf[i:start]
+                self._position = 0
+                self._end = start - i
+                return _NEED_MORE
+            return self._cut_line(start)
+        self._position = end + 1
+        if end > start and self._buf[end - 1] == _CR:
+            end -= 1
+        if end - start > self.max_control_line and not ignored:
+            return _LINE_TOO_LONG
+        self.argument_start = start
+        self.argument_end = end
+        return op

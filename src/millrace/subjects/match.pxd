@@ -1,0 +1,13 @@
+cimport cython
+
+cdef unsigned char _DOT
+cdef unsigned char _STAR
+cdef unsigned char _TAIL
+
+@cython.locals(
+    s="const unsigned char*", p="const unsigned char*",
+    i=Py_ssize_t, j=Py_ssize_t, subject_size=Py_ssize_t, pattern_size=Py_ssize_t,
+)
+cpdef bint matches(bytes subject, bytes pattern)
+cpdef bint is_subset(bytes subset, bytes pattern)
+cpdef bint collide(bytes left, bytes right)

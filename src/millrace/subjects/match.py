@@ -1,0 +1,66 @@
+"""Do a subject and a pattern, or two patterns, agree?  Token by token, without splitting.
+
+``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only when
+alone in their token.  Patterns are taken to be valid (see ``tokens``); nothing here validates.
+"""
+
+_DOT = ord(".")
+_STAR = ord("*")
+_TAIL = ord(">")
+
+
+def matches(subject: bytes, pattern: bytes) -> bool:
+    """Whether the literal `subject` falls under `pattern`; its own ``*`` and ``>`` are plain letters."""
+    s = subject
+    p = pattern
+    subject_size = len(subject)
+    pattern_size = len(pattern)
+    i = 0
+    j = 0
+    while True:
+        if j < pattern_size and p[j] == _TAIL and j + 1 == pattern_size:
+            return i < subject_size
+        if j < pattern_size and p[j] == _STAR and (j + 1 == pattern_size or p[j + 1] == _DOT):
+            if i >= subject_size or s[i] == _DOT:
+                return False
+            j += 1
+            while i < subject_size and s[i] != _DOT:
+                i += 1
+        else:
+            while j < pattern_size and p[j] != _DOT:
+                if i >= subject_size or s[i] != p[j]:
+                    return False
+                i += 1
+                j += 1
+            if i < subject_size and s[i] != _DOT:
+                return False
+        if i >= subject_size or j >= pattern_size:
+            return i >= subject_size and j >= pattern_size
+        i += 1  # both stand on a dot
+        j += 1
+
+
+def is_subset(subset: bytes, pattern: bytes) -> bool:
+    """Whether every subject that falls under `subset` falls under `pattern` too."""
+    tokens = subset.split(b".")
+    wider = pattern.split(b".")
+    for index, token in enumerate(wider):
+        if token == b">" and index + 1 == len(wider):
+            return len(tokens) > index
+        if index >= len(tokens) or tokens[index] == b">":
+            return False
+        if token != b"*" and token != tokens[index]:
+            return False
+    return len(tokens) == len(wider)
+
+
+def collide(left: bytes, right: bytes) -> bool:
+    """Whether some literal subject falls under both patterns."""
+    left_tokens = left.split(b".")
+    right_tokens = right.split(b".")
+    for a, b in zip(left_tokens, right_tokens, strict=False):
+        if a == b">" or b == b">":
+            return True
+        if a != b and a != b"*" and b != b"*":
+            return False
+    return len(left_tokens) == len(right_tokens)
