@@ -1,0 +1,64 @@
+"""Short random names: NUIDs for anything that needs a unique name, nonces for nkey challenges.
+
+A NUID is 22 base-62 characters: 12 from the operating system's random source, drawn again when the
+other ten, a counter that climbs in random steps, are used up.  So the next one costs an addition,
+and two processes do not collide.  NUIDs are unique, not secret: the counter makes the next one
+guessable.  A nonce is drawn afresh every time.  Keys are in `base.nkeys`.
+"""
+
+import base64
+import random
+import secrets
+import threading
+from typing import Final
+
+NUID_LENGTH: Final = 22
+NONCE_LENGTH: Final = 15
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_PREFIX_LENGTH: Final = 12
+_COUNTER_LENGTH: Final = NUID_LENGTH - _PREFIX_LENGTH
+_COUNTER_END: Final = 62**_COUNTER_LENGTH
+_MIN_STEP: Final = 33
+_MAX_STEP: Final = 333
+_NONCE_BYTES: Final = 11
+
+
+class NuidGenerator:
+    """A source of NUIDs; may be shared between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._random = random.Random(secrets.randbits(64))
+        self._restart()
+
+    def next(self) -> str:
+        with self._lock:
+            self._counter += self._step
+            if self._counter >= _COUNTER_END:
+                self._restart()
+            prefix, number = self._prefix, self._counter
+        tail = []
+        for _ in range(_COUNTER_LENGTH):
+            number, digit = divmod(number, 62)
+            tail.append(_DIGITS[digit])
+        tail.reverse()
+        return prefix + "".join(tail)
+
+    def _restart(self) -> None:
+        self._prefix = "".join(secrets.choice(_DIGITS) for _ in range(_PREFIX_LENGTH))
+        self._counter = self._random.randrange(_COUNTER_END)
+        self._step = self._random.randrange(_MIN_STEP, _MAX_STEP)
+
+
+_shared = NuidGenerator()
+
+
+def nuid() -> str:
+    """The next NUID of this process."""
+    return _shared.next()
+
+
+def nonce() -> str:
+    """A fresh challenge for a client to sign: 11 random bytes in unpadded base64url."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(_NONCE_BYTES)).rstrip(b"=").decode("ascii")
