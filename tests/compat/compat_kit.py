@@ -1,0 +1,61 @@
+"""Shared by the conformance tests: names for fixtures' types, and small readers of what servers say."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from millrace.testing.reference import ServerProcess
+from millrace.testing.wire import WireClient
+
+EVENTUALLY_S = 5.0
+
+Dial = Callable[..., WireClient]
+ServerFactory = Callable[..., ServerProcess]
+
+
+def message(subject: str, sid: str | int, payload: bytes = b"", reply: str = "") -> bytes:
+    """Return a MSG frame as a server sends it."""
+    words = ["MSG", subject, str(sid), *([reply] if reply else []), str(len(payload))]
+    return " ".join(words).encode() + b"\r\n" + payload + b"\r\n"
+
+
+def header_message(
+    subject: str, sid: str | int, header: bytes, payload: bytes = b"", reply: str = ""
+) -> bytes:
+    """Return an HMSG frame as a server sends it."""
+    sizes = [str(len(header)), str(len(header) + len(payload))]
+    words = ["HMSG", subject, str(sid), *([reply] if reply else []), *sizes]
+    return " ".join(words).encode() + b"\r\n" + header + payload + b"\r\n"
+
+
+def publish(subject: str, payload: bytes = b"", reply: str = "") -> bytes:
+    words = ["PUB", subject, *([reply] if reply else []), str(len(payload))]
+    return " ".join(words).encode() + b"\r\n" + payload + b"\r\n"
+
+
+def http_get(url: str) -> tuple[int, str, bytes]:
+    """Return status, content type and body, whatever the status is."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status, response.headers["Content-Type"], response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+def monitor(server: ServerProcess, path: str) -> Any:
+    """Return the JSON of a monitoring endpoint."""
+    status, _, body = http_get(f"{server.monitor_url}{path}")
+    assert status == 200, body
+    return json.loads(body)
+
+
+def eventually(check: Callable[[], object], what: str = "the condition") -> None:
+    """Ask until `check` is true: for what a server does behind the client's back, and tells nobody."""
+    deadline = time.monotonic() + EVENTUALLY_S
+    while not check():
+        assert time.monotonic() < deadline, f"{what} did not come true within {EVENTUALLY_S} s"
+        time.sleep(0.01)

@@ -1,0 +1,37 @@
+"""Connections for the conformance tests, closed when the test ends."""
+
+from collections.abc import Iterator
+
+import pytest
+from compat_kit import Dial
+
+from millrace.testing.reference import ServerProcess
+from millrace.testing.wire import WireClient
+
+
+@pytest.fixture
+def dial() -> Iterator[Dial]:
+    """`dial(server)` opens a connection and reads nothing; options as of WireClient.connect."""
+    opened: list[WireClient] = []
+
+    def connect(server: ServerProcess | int, **options: object) -> WireClient:
+        port = server if isinstance(server, int) else server.port
+        client = WireClient.connect(port, **options)  # type: ignore[arg-type]
+        opened.append(client)
+        return client
+
+    yield connect
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def join(dial: Dial) -> Dial:
+    """`join(server, **connect_options)` opens a connection and does the handshake of a library."""
+
+    def connect(server: ServerProcess | int, **options: object) -> WireClient:
+        client = dial(server)
+        client.handshake(**options)
+        return client
+
+    return connect

@@ -1,0 +1,137 @@
+"""What every test may use: servers of either kind, and a watch on the event loop.
+
+`--server` chooses the kinds a conformance test runs on; by default it runs on both.  Starting a server
+costs far more than a test, so tests that do not alter their server share one for each configuration.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+_IDLE_SERVERS_KEPT = 12
+
+ServerFactory = Callable[..., ServerProcess]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--server",
+        choices=[*ServerKind, "both"],
+        default="both",
+        help="which server the conformance tests run on",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server_kind" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--server")
+        kinds = list(ServerKind) if chosen == "both" else [ServerKind(chosen)]
+        # Session scope makes pytest group the tests by kind, so that shared servers are really shared.
+        metafunc.parametrize("server_kind", kinds, ids=str, scope="session")
+
+
+class ServerPool:
+    """Running servers by what they were started with; the ones unused for longest are stopped."""
+
+    def __init__(self) -> None:
+        self._servers: dict[tuple[object, ...], ServerProcess] = {}
+
+    def get(self, kind: ServerKind, *arguments: str, **options: Any) -> ServerProcess:
+        key = (kind, arguments, *sorted(options.items()))
+        server = self._servers.pop(key, None)
+        if server is not None and not server.running:
+            server.close()
+            server = None
+        if server is None:
+            server = ServerProcess(kind, *arguments, **options).start()
+        self._servers[key] = server
+        return server
+
+    def trim(self, keep: int) -> None:
+        while len(self._servers) > keep:
+            self._servers.pop(next(iter(self._servers))).close()
+
+
+@pytest.fixture(scope="session")
+def _server_pool() -> Iterator[ServerPool]:
+    pool = ServerPool()
+    yield pool
+    pool.trim(keep=0)
+
+
+@pytest.fixture
+def shared_server(server_kind: ServerKind, _server_pool: ServerPool) -> Iterator[ServerFactory]:
+    """Call it as ServerProcess, without the kind.  Others use the same server: leave it as it was."""
+    used: dict[ServerProcess, int] = {}
+
+    def get(*arguments: str, **options: Any) -> ServerProcess:
+        server = _server_pool.get(server_kind, *arguments, **options)
+        used.setdefault(server, server.log_position)
+        return server
+
+    yield get
+    for server, position in used.items():
+        _fail_if_broken(server, position, must_run=True)
+    _server_pool.trim(_IDLE_SERVERS_KEPT)
+
+
+@pytest.fixture
+def own_server(server_kind: ServerKind) -> Iterator[ServerFactory]:
+    """Call it as ServerProcess, without the kind.  The server is this test's to reload, stop or kill."""
+    started: list[ServerProcess] = []
+
+    def start(*arguments: str, **options: Any) -> ServerProcess:
+        server = ServerProcess(server_kind, *arguments, **options)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        server.close()
+    for server in started:
+        _fail_if_broken(server, 0, must_run=False)
+
+
+@pytest.fixture
+def server(shared_server: ServerFactory) -> ServerProcess:
+    """A shared server without any configuration, with monitoring."""
+    return shared_server(monitor=True)
+
+
+def _fail_if_broken(server: ServerProcess, position: int, *, must_run: bool) -> None:
+    """Fail the test during which a server crashed or met an error that it did not expect."""
+    if must_run and not server.running:
+        pytest.fail(f"{server.kind} ended during the test; its log:\n{server.log}")
+    news = server.log.splitlines()[position:]
+    if any(sign in line for line in news for sign in ("Traceback (most recent call last)", "panic:")):
+        pytest.fail(f"{server.kind} met an unexpected error:\n" + "\n".join(news))
+
+
+class _Recorder(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(logging.Formatter().format(record))
+
+
+@pytest.fixture(autouse=True)
+def stray_loop_exceptions() -> Iterator[list[str]]:
+    """Fail a test that left an exception to the event loop; a test that expects some clears the list.
+
+    Both asyncio's and uvloop's default handlers log to `asyncio`, so this sees every loop.
+    """
+    recorder = _Recorder()
+    logger = logging.getLogger("asyncio")
+    logger.addHandler(recorder)
+    try:
+        yield recorder.texts
+    finally:
+        logger.removeHandler(recorder)
+    if recorder.texts:
+        pytest.fail("exceptions reached the event loop:\n" + "\n".join(recorder.texts))
