@@ -1,0 +1,33 @@
+"""Starting the two servers of a comparison and saying exactly which they are."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import millrace
+from benchmarks.wire import Address
+from benchmarks.workloads import Target
+from millrace.testing.reference import ServerKind, ServerProcess
+
+
+@contextmanager
+def running(kind: ServerKind) -> Iterator[Target]:
+    """A fresh server with default settings on a port of its own."""
+    with ServerProcess(kind) as server:
+        yield Target(Address(server.host, server.port), server.pid)
+
+
+def identity(kind: ServerKind) -> str:
+    """Name, version and build of what `kind` starts."""
+    if kind is ServerKind.MILLRACE:
+        return f"millrace {millrace.__version__} ({millrace.BUILD})"
+    with running(kind) as target:
+        return f"nats-server {_announced_version(target.address)}"
+
+
+def _announced_version(address: Address) -> str:
+    place = (address.host, address.port)
+    with socket.create_connection(place, timeout=10) as connection, connection.makefile("rb") as lines:
+        info = lines.readline()
+    return str(json.loads(info.removeprefix(b"INFO "))["version"])
