@@ -7,10 +7,14 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import nkeys
+
 from millrace.testing.reference import ServerProcess
 from millrace.testing.wire import WireClient
 
 EVENTUALLY_S = 5.0
+
+AUTHORIZATION_VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 
 Dial = Callable[..., WireClient]
 ServerFactory = Callable[..., ServerProcess]
@@ -59,3 +63,36 @@ def eventually(check: Callable[[], object], what: str = "the condition") -> None
     while not check():
         assert time.monotonic() < deadline, f"{what} did not come true within {EVENTUALLY_S} s"
         time.sleep(0.01)
+
+
+def closed_reason(server: ServerProcess, client: WireClient) -> str:
+    """Return why the server says that it closed this connection."""
+    found: list[str] = []
+
+    def look() -> bool:
+        connections = monitor(server, f"/connz?state=closed&cid={client.info['client_id']}")["connections"]
+        found.extend(entry["reason"] for entry in connections)
+        return bool(found)
+
+    eventually(look, "the entry of a closed connection")
+    return found[0]
+
+
+def nkey_user(entropy: bytes) -> tuple[bytes, str]:
+    """Return seed and public key of an nkey user, the same ones for the same 32 bytes."""
+    seed = nkeys.encode_seed(entropy, nkeys.PREFIX_BYTE_USER)
+    return bytes(seed), nkeys.from_seed(bytearray(seed)).public_key.decode()
+
+
+def publish_refused(subject: str) -> bytes:
+    return f"-ERR 'Permissions Violation for Publish to \"{subject}\"'\r\n".encode()
+
+
+def subscribe_refused(subject: str, queue: str = "") -> bytes:
+    using = f' using queue "{queue}"' if queue else ""
+    return f"-ERR 'Permissions Violation for Subscription to \"{subject}\"{using}'\r\n".encode()
+
+
+def login(join: Dial, server: ServerProcess, user: str, **options: object) -> WireClient:
+    """Join as a user of one of our configurations, where the password of everybody is `p`."""
+    return join(server, user=user, **{"pass": "p"}, **options)

@@ -4,10 +4,9 @@ import json
 import socket
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually, message, monitor, publish
+from compat_kit import Dial, ServerFactory, closed_reason, eventually, message, monitor, publish
 
 from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
 
 LIMITS = """
 max_control_line: 256
@@ -20,19 +19,6 @@ max_sub_tokens: 4
 @pytest.fixture
 def limited(shared_server: ServerFactory) -> ServerProcess:
     return shared_server(config=LIMITS, monitor=True)
-
-
-def closed_reason(server: ServerProcess, client: WireClient) -> str:
-    """Return why the server says that it closed this connection."""
-    found: list[str] = []
-
-    def look() -> bool:
-        connections = monitor(server, f"/connz?state=closed&cid={client.info['client_id']}")["connections"]
-        found.extend(entry["reason"] for entry in connections)
-        return bool(found)
-
-    eventually(look, "the entry of a closed connection")
-    return found[0]
 
 
 def test_configured_control_line(limited: ServerProcess, join: Dial) -> None:
