@@ -1,0 +1,83 @@
+"""Masking gives the same bytes in every build, and those that RFC 6455 defines."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.protocol import masking
+
+
+def by_the_book(data: bytes, key: bytes, offset: int) -> bytes:
+    return bytes(byte ^ key[(offset + position) % 4] for position, byte in enumerate(data))
+
+
+@given(data=st.binary(max_size=200), key=st.binary(min_size=4, max_size=4), offset=st.integers(0, 1000))
+def test_every_byte_meets_its_own_byte_of_the_key(data: bytes, key: bytes, offset: int) -> None:
+    assert masking.unmask(data, key, offset) == by_the_book(data, key, offset)
+
+
+def test_the_example_of_the_rfc_is_read() -> None:
+    assert masking.unmask(bytes.fromhex("7f9f4d5158"), bytes.fromhex("37fa213d"), 0) == b"Hello"
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 15, 16, 17, 4096, 65537])
+def test_masking_in_two_pieces_equals_masking_at_once(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    data = data[:size]
+    key = b"\x01\x80\xff\x10"
+    for cut in {0, 1, 2, 3, 5, 8, size // 2, size} & set(range(size + 1)):
+        pieces = masking.unmask(data[:cut], key, 0) + masking.unmask(data[cut:], key, cut)
+        assert pieces == masking.unmask(data, key, 0) == by_the_book(data, key, 0)
+
+
+def test_the_data_that_was_handed_in_is_not_changed() -> None:
+    data = bytes(100)
+    masking.unmask(data, b"abcd", 0)
+    assert data == bytes(100)
+
+
+@pytest.mark.parametrize("key", [b"", b"abc", b"abcde"])
+def test_a_key_of_the_wrong_size_is_refused(key: bytes) -> None:
+    with pytest.raises(ValueError, match="masking key has 4 bytes"):
+        masking.unmask(b"data", key, 0)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The module as the C compiler makes it, whatever build the tests run on."""
+    folder = tmp_path_factory.mktemp("masking")
+    source = Path(__file__).parents[3] / "src/millrace/protocol"
+    for name in ("masking.py", "masking.pxd"):
+        shutil.copy(source / name, folder)
+    command = [sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-3", "-X", "annotation_typing=False"]
+    subprocess.run([*command, "masking.py"], cwd=folder, check=True, capture_output=True, timeout=100)
+    spec = importlib.util.spec_from_file_location(
+        "masking", folder / f"masking{sysconfig.get_config_var('EXT_SUFFIX')}"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("offset", range(5))
+def test_the_compiled_build_agrees(compiled: ModuleType, offset: int) -> None:
+    data = bytes(range(256)) * 3
+    for size in (*range(40), 255, 256, 767):
+        expected = by_the_book(data[:size], b"\x01\x80\xff\x10", offset)
+        assert compiled.unmask(data[:size], b"\x01\x80\xff\x10", offset) == expected
+
+
+def test_the_compiled_build_refuses_what_is_not_bytes(compiled: ModuleType) -> None:
+    for wrong in (None, "text", bytearray(b"data")):
+        with pytest.raises(TypeError):
+            compiled.unmask(wrong, b"abcd", 0)
