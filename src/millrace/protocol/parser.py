@@ -340,9 +340,11 @@ class Parser:
                 return _NEED_MORE
             return self._cut_line(start)
         self._position = end + 1
-        if end > start and self._buf[end - 1] == _CR:
+        if ignored:
+            end = start
+        elif end > start and self._buf[end - 1] == _CR:
             end -= 1
-        if end - start > self.max_control_line and not ignored:
+        if end - start > self.max_control_line:
             return _LINE_TOO_LONG
         self.argument_start = start
         self.argument_end = end

@@ -1,0 +1,27 @@
+"""Why a connection ended, in the words that `/connz` and the disconnect event show."""
+
+from enum import StrEnum
+
+
+class CloseReason(StrEnum):
+    CLIENT_CLOSED = "Client Closed"
+    AUTHENTICATION_TIMEOUT = "Authentication Timeout"
+    AUTHENTICATION_FAILURE = "Authentication Failure"
+    TLS_HANDSHAKE_FAILURE = "TLS Handshake Failure"
+    SLOW_CONSUMER_PENDING_BYTES = "Slow Consumer (Pending Bytes)"
+    SLOW_CONSUMER_WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
+    WRITE_ERROR = "Write Error"
+    READ_ERROR = "Read Error"
+    PARSE_ERROR = "Parse Error"
+    STALE_CONNECTION = "Stale Connection"
+    PROTOCOL_VIOLATION = "Protocol Violation"
+    BAD_CLIENT_PROTOCOL_VERSION = "Bad Client Protocol Version"
+    MAX_CONNECTIONS_EXCEEDED = "Maximum Connections Exceeded"
+    MAX_ACCOUNT_CONNECTIONS_EXCEEDED = "Maximum Account Connections Exceeded"
+    MAX_PAYLOAD_EXCEEDED = "Maximum Message Payload Exceeded"
+    MAX_CONTROL_LINE_EXCEEDED = "Maximum Control Line Exceeded"
+    MAX_SUBSCRIPTIONS_EXCEEDED = "Maximum Subscriptions Exceeded"
+    SERVER_SHUTDOWN = "Server Shutdown"
+    MISSING_ACCOUNT = "Missing Account"
+    NO_RESPONDERS_REQUIRES_HEADERS = "No Responders Requires Headers"
+    KICKED = "Kicked"

@@ -1,0 +1,209 @@
+"""What the operations of a client do, all but the path of a message.
+
+Called by ``Connection`` with the operation's code; every answer and every ``-ERR`` a client gets
+while it is connected comes from here or from ``handshake``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millrace.broker import handshake
+from millrace.broker.close_reason import CloseReason
+from millrace.broker.router import Subscription
+from millrace.protocol import errors
+from millrace.protocol.parser import Op
+from millrace.subjects.tokens import token_count, valid_literal_subject, valid_subject
+
+if TYPE_CHECKING:
+    from millrace.broker.broker import Broker
+    from millrace.broker.connection import Connection
+    from millrace.protocol.parser import Frame
+
+_OK: Final = b"+OK\r\n"
+_RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$JS.ACK.")
+_GATEWAY_PREFIX: Final = b"_GR_."
+_CONSENSUS_PREFIX: Final = b"$NRG."
+_SYSTEM_QUEUE: Final = b"_sys_"
+
+_FATAL: Final = {
+    Op.UNKNOWN: (CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION),
+    Op.BAD_ARGUMENTS: (CloseReason.PROTOCOL_VIOLATION, None),
+    Op.LINE_TOO_LONG: (CloseReason.MAX_CONTROL_LINE_EXCEEDED, errors.LINE_TOO_LONG),
+    Op.PAYLOAD_TOO_BIG: (CloseReason.MAX_PAYLOAD_EXCEEDED, errors.PAYLOAD_TOO_BIG),
+}
+
+
+class Commands:
+    """The operations, for all connections of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers = {
+            Op.CONNECT: lambda connection: handshake.connect(broker, connection),
+            Op.CONNECT_WANTED: lambda connection: handshake.without_connect(broker, connection),
+            Op.SUB: self._subscribe,
+            Op.UNSUB: self._unsubscribe,
+            Op.PING: self._ping,
+            Op.PONG: lambda connection: connection.keepalive.pong(broker.now()),
+            Op.INFO: lambda connection: None,  # from a client it means nothing
+            Op.OK: lambda connection: None,
+            Op.ERR: lambda connection: broker.close(connection, CloseReason.CLIENT_CLOSED),
+        }
+
+    def execute(self, connection: Connection, op: int) -> None:
+        """Act on any operation but PUB."""
+        if connection.tracer is not None and op > 0:
+            connection.tracer.operation_in(op, connection.parser.argument())
+        handler = self._handlers.get(Op(op))
+        if handler is not None:
+            handler(connection)
+        else:
+            reason, text = _FATAL[Op(op)]
+            self._broker.close(connection, reason, text)
+
+    # -- pings ------------------------------------------------------------------------------------
+
+    def _ping(self, connection: Connection) -> None:
+        connection.send(b"PONG\r\n")
+        self.after_pong(connection)
+
+    def after_pong(self, connection: Connection) -> None:
+        """The first pong is followed by an INFO that says where the client ended up."""
+        connection.keepalive.heard(self._broker.now())
+        session = connection.session
+        if session.connect_received and not session.pong_sent:
+            session.pong_sent = True
+            if session.connect.protocol >= 1:
+                connection.send(handshake.connect_info(self._broker, connection))
+
+    # -- subscriptions ----------------------------------------------------------------------------
+
+    def _subscribe(self, connection: Connection) -> None:
+        arguments = _split(connection.parser.argument())
+        if len(arguments) == 2:
+            (subject, sid), queue = arguments, None
+        elif len(arguments) == 3:
+            subject, queue, sid = arguments
+        else:
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+            return
+        connection.keepalive.heard(self._broker.now())
+        refusal = self._refuse_subscription(connection, subject, queue)
+        if refusal is not None:
+            connection.send(_error(refusal))
+            return
+        if sid not in connection.subscriptions:
+            if not valid_subject(subject):
+                connection.send(_error(errors.INVALID_SUBJECT))
+                return
+            subscription = Subscription(connection, subject, queue, sid)
+            permissions = connection.permissions
+            subscription.filtered = permissions is not None and permissions.blocks_delivery(subject, queue)
+            connection.subscriptions[sid] = subscription
+            connection.space.subscribe(subscription)
+            self._broker.imports.shadow(connection.account, subscription)
+        if connection.session.connect.verbose:
+            connection.send(_OK)
+
+    def _refuse_subscription(
+        self, connection: Connection, subject: bytes, queue: bytes | None
+    ) -> bytes | None:
+        """The text of the refusal, or None."""
+        permissions = connection.permissions
+        if permissions is not None and not permissions.may_subscribe(subject, queue):
+            return errors.subscription_violation(subject, queue)
+        if queue == _SYSTEM_QUEUE:
+            return errors.subscription_violation(subject, queue)
+        max_tokens = self._broker.options.max_subject_tokens
+        if max_tokens and token_count(subject) > max_tokens:
+            return errors.too_many_tokens(subject)
+        limit = connection.session.max_subscriptions
+        if limit >= 0 and len(connection.subscriptions) >= limit:
+            return errors.MAX_SUBSCRIPTIONS
+        return None
+
+    def _unsubscribe(self, connection: Connection) -> None:
+        arguments = _split(connection.parser.argument())
+        if len(arguments) not in (1, 2):
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+            return
+        connection.keepalive.heard(self._broker.now())
+        subscription = connection.subscriptions.get(arguments[0])
+        if subscription is not None:
+            # A bad number counts as none, as in the reference.
+            most = int(arguments[1]) if len(arguments) == 2 and arguments[1].isdigit() else 0
+            if most > subscription.delivered:
+                subscription.max = most
+            else:
+                self.remove_subscription(connection, subscription)
+        if connection.session.connect.verbose:
+            connection.send(_OK)
+
+    def remove_subscription(self, connection: Connection, subscription: Subscription) -> None:
+        """Forget a live subscription of this connection, and its shadows in other accounts."""
+        if subscription.closed:
+            return
+        subscription.closed = True
+        del connection.subscriptions[subscription.sid]
+        connection.space.unsubscribe(subscription)
+        self._broker.imports.unshadow(subscription)
+
+    def remove_all_subscriptions(self, connection: Connection) -> None:
+        for subscription in list(connection.subscriptions.values()):
+            self.remove_subscription(connection, subscription)
+
+    # -- publishing, off the fast path ------------------------------------------------------------
+
+    def may_name(self, connection: Connection, subject: bytes) -> bool:
+        """Whether a client may publish to a subject of this name at all."""
+        if subject.startswith(_GATEWAY_PREFIX) or (
+            subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
+        ):
+            connection.send(_error(errors.publish_violation(subject)))
+            return False
+        return True
+
+    def may_publish(self, connection: Connection, subject: bytes, frame: Frame) -> bool:
+        """The checks for a connection that is verbose, pedantic, restricted or traced."""
+        connect = connection.session.connect
+        if connection.tracer is not None:
+            connection.tracer.message_in(subject, frame)
+        if connect.pedantic and not valid_literal_subject(connection.parser.subject()):
+            connection.send(_error(errors.INVALID_PUBLISH_SUBJECT))  # and delivered all the same
+        permissions = connection.permissions
+        if permissions is not None and not permissions.may_publish(subject, self._broker.now()):
+            connection.send(_error(errors.publish_violation(subject)))
+            self._broker.observer.publish_refused(connection, subject)
+            return False
+        if frame.reply_size and frame.reply().startswith(_RESERVED_REPLIES):
+            self.refuse_reply(connection, frame)
+            return False
+        if connect.verbose:
+            connection.send(_OK)
+        return True
+
+    def refuse_reply(self, connection: Connection, frame: Frame) -> None:
+        connection.send(_error(errors.reply_violation(frame.reply())))
+
+    def answer_no_responders(self, connection: Connection, subject: bytes, reply: bytes) -> None:
+        """Tell the sender of a request at once that nobody will answer."""
+        for subscription in connection.space.tree.match(reply).plain:
+            if subscription.owner is connection:
+                break
+        else:
+            return
+        size = 32 + len(subject)
+        connection.send(
+            b"HMSG %b %b %d %d\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
+            % (reply, subscription.sid, size, size, subject)
+        )
+
+
+def _split(argument: bytes) -> list[bytes]:
+    """Tokens between runs of blanks; other white space belongs to a token, as in the reference."""
+    return [token for token in argument.replace(b"\t", b" ").replace(b"\r", b" ").split(b" ") if token]
+
+
+def _error(text: bytes) -> bytes:
+    return b"-ERR '%b'\r\n" % text

@@ -1,0 +1,264 @@
+"""What crosses the border between accounts: imported streams and imported services.
+
+A **stream import** shows messages of the exporting account to subscribers of the importing one.
+Every subscription that can see some of them gets a shadow in the exporter's subject space, which
+delivers to the same client under the importer's subject.
+
+A **service import** carries requests the other way.  It is a subscriber in the importing account;
+a request is sent on in the exporting account with a reply subject of our own (``_R_.…``), and the
+answer to that finds its way back to the asker.  How long we wait for answers, and for how many, is
+the export's business.
+
+        importer (asks)                                exporter (serves)
+    PUB help inbox.7 ──▶ ServiceImport ──▶ PUB desk.help _R_.x.1 ──▶ service
+    MSG inbox.7      ◀── Responses     ◀── PUB _R_.x.1           ◀──┘
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millrace.base.ids import nuid
+from millrace.broker.options import Export, ExportKind, Import, ResponseType
+from millrace.broker.router import Subscriber, Subscription, Target
+from millrace.protocol.parser import Frame, make_frame
+from millrace.subjects.match import collide, is_subset, matches
+from millrace.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from millrace.broker.accounts import Account
+    from millrace.broker.broker import Broker
+
+REPLY_PREFIX: Final = b"_R_."
+_MAX_HOPS: Final = 16  # service imports a request may pass; more is a circle
+
+
+class StreamImport:
+    """Subjects of another account, as subscribers of this one see them."""
+
+    def __init__(self, configured: Import, exporter: Account) -> None:
+        self.exporter = exporter
+        self.subject = configured.subject.encode()
+        local = configured.to or configured.subject
+        if configured.prefix:
+            local = f"{configured.prefix.rstrip('.')}.{configured.subject}"
+        self.local = destination_to_pattern(local).encode()
+        self._transform = None
+        if self.local != self.subject and _has_wildcard(self.subject):
+            self._transform = SubjectTransform(
+                configured.subject, pattern_to_destination(local), strict=True
+            )
+
+    def local_subject(self, subject: bytes) -> bytes | None:
+        """What the importer calls the exporter's literal `subject`."""
+        if self._transform is not None:
+            return self._transform.apply(subject)
+        return subject if self.local == self.subject else self.local
+
+    def rewriter(self, wanted: bytes) -> Callable[[bytes], bytes | None]:
+        """From an exporter's subject to the importer's, or None if `wanted` does not cover it."""
+
+        def rewrite(subject: bytes) -> bytes | None:
+            local = self.local_subject(subject)
+            return local if local is not None and matches(local, wanted) else None
+
+        return rewrite
+
+
+@dataclass(slots=True)
+class PendingReply:
+    """Where the answer to a forwarded request belongs."""
+
+    importer: Account
+    reply: bytes
+    expires: float  # monotonic
+    many: bool  # the service may answer more than once
+
+
+class Responses(Subscriber):
+    """Takes the answers of the services that an account exports."""
+
+    def __init__(self, broker: Broker, account: Account) -> None:
+        self._broker = broker
+        self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
+        self._prefix = REPLY_PREFIX + nuid()[-8:].encode() + b"."
+        self._count = 0
+        account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
+
+    def expect(self, importer: Account, reply: bytes, export: Export) -> bytes:
+        """Remember who asked; the reply subject to ask with."""
+        now = self._broker.now()
+        while self._pending:
+            oldest = next(iter(self._pending))
+            if self._pending[oldest].expires > now:
+                break
+            del self._pending[oldest]
+        self._count += 1
+        subject = b"%b%d" % (self._prefix, self._count)
+        many = export.response_type is not ResponseType.SINGLETON
+        self._pending[subject] = PendingReply(importer, reply, now + export.response_threshold_s, many)
+        return subject
+
+    def forget(self, subject: bytes) -> None:
+        self._pending.pop(subject, None)
+
+    def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
+        pending = self._pending.get(target.subject)
+        now = self._broker.now()
+        if pending is None or pending.expires <= now:
+            self.forget(target.subject)
+            return False
+        if not pending.many:
+            self.forget(target.subject)
+        space = pending.importer.space
+        return space.deliver(space.route(pending.reply), frame, source) > 0
+
+
+class ServiceImport(Subscriber):
+    """A service of another account, as this one calls it."""
+
+    def __init__(
+        self, broker: Broker, importer: Account, exporter: Account, configured: Import, export: Export
+    ) -> None:
+        self._broker = broker
+        self._importer = importer
+        self._exporter = exporter
+        self._export = export
+        self._share = configured.share
+        self._remote = configured.subject.encode()
+        local = configured.to or configured.subject
+        self._transform = _service_transform(local, configured.subject)
+        self._hops = 0
+        self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
+
+    def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
+        subject = self._remote if self._transform is None else self._transform.apply(target.subject)
+        if subject is None or self._hops >= _MAX_HOPS:
+            return False
+        responses = self._broker.imports.responses(self._exporter)
+        reply = b""
+        if frame.reply_size:
+            reply = responses.expect(self._importer, frame.reply(), self._export)
+        headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
+        if self._share:
+            headers = _with_request_info(headers, self._request_info(source))
+        space = self._exporter.space
+        self._hops += 1
+        try:
+            taken = space.deliver(space.route(subject), make_frame(reply, headers, frame.payload()), source)
+        finally:
+            self._hops -= 1
+        if reply and not taken:
+            responses.forget(reply)
+        return taken > 0
+
+    def _request_info(self, source: Subscriber | None) -> bytes:
+        """Who asked, for a service that is told (`share: true`)."""
+        info: dict[str, object] = {"acc": self._importer.name}
+        session = getattr(source, "session", None)
+        if session is not None:
+            started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(session.started_ns // 10**9))
+            info |= {
+                "start": f"{started}.{session.started_ns % 10**9:09d}Z",
+                "host": session.ip,
+                "id": source.cid,  # type: ignore[union-attr]
+                "user": session.identity.user if session.identity else "",
+                "name": session.connect.name,
+                "lang": session.connect.lang,
+                "ver": session.connect.version,
+                "rtt": round(source.keepalive.round_trip_s * 1e9),  # type: ignore[union-attr]
+            }
+        info["server"] = self._broker.server_name
+        return msgspec.json.encode({key: value for key, value in info.items() if value != ""})
+
+
+class Imports:
+    """All imports of a broker, wired from the configuration of its accounts."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._responses: dict[str, Responses] = {}
+        self._services: list[tuple[Account, Subscription]] = []
+        self.wire()
+
+    def wire(self) -> None:
+        """Build all imports anew; shadows of subscriptions that exist are renewed."""
+        accounts = self._broker.accounts
+        for account, subscription in self._services:
+            account.space.unsubscribe(subscription)
+        self._services.clear()
+        for account in accounts.values():
+            account.stream_imports = []
+            for configured in account.configured.imports:
+                exporter = accounts[configured.account]
+                if configured.kind is ExportKind.STREAM:
+                    account.stream_imports.append(StreamImport(configured, exporter))
+                else:
+                    export = _export_of(exporter, configured.subject)
+                    service = ServiceImport(self._broker, account, exporter, configured, export)
+                    account.space.subscribe(service.subscription)
+                    self._services.append((account, service.subscription))
+        for account in accounts.values():
+            for connection in account.connections.values():
+                for subscription in connection.subscriptions.values():
+                    self.unshadow(subscription)
+                    self.shadow(account, subscription)
+
+    def responses(self, exporter: Account) -> Responses:
+        known = self._responses.get(exporter.name)
+        if known is None:
+            known = self._responses[exporter.name] = Responses(self._broker, exporter)
+        return known
+
+    def shadow(self, account: Account, subscription: Subscription) -> None:
+        """Let a new subscription see what its account imports."""
+        for stream in account.stream_imports:
+            if not collide(subscription.subject, stream.local):
+                continue
+            shadow = Subscription(subscription.owner, stream.subject, subscription.queue, subscription.sid)
+            shadow.origin = subscription
+            shadow.filtered = subscription.filtered
+            shadow.rewrite = stream.rewriter(subscription.subject)
+            stream.exporter.space.subscribe(shadow)
+            if subscription.shadows is None:
+                subscription.shadows = []
+            subscription.shadows.append((stream.exporter.space, shadow))
+
+    def unshadow(self, subscription: Subscription) -> None:
+        for space, shadow in subscription.shadows or ():
+            shadow.closed = True
+            space.unsubscribe(shadow)
+        subscription.shadows = None
+
+
+def _export_of(exporter: Account, subject: str) -> Export:
+    for export in exporter.configured.exports:
+        if export.kind is ExportKind.SERVICE and is_subset(subject.encode(), export.subject.encode()):
+            return export
+    return Export(kind=ExportKind.SERVICE, subject=subject)
+
+
+def _service_transform(local: str, remote: str) -> SubjectTransform | None:
+    """From the importer's subject to the exporter's; None if there is just one of those."""
+    if not _has_wildcard(local.encode()) and "$" not in local and "{{" not in local:
+        return None
+    if local == remote:
+        return SubjectTransform(local, pattern_to_destination(remote))
+    # Written as the exporter's pattern and what the importer makes of it, so it is turned around.
+    return SubjectTransform(destination_to_pattern(remote), pattern_to_destination(local), strict=True).inverse()
+
+
+def _with_request_info(headers: bytes | None, info: bytes) -> bytes:
+    line = b"Nats-Request-Info: %b\r\n\r\n" % info
+    return b"NATS/1.0\r\n" + line if headers is None else headers[:-2] + line
+
+
+def _has_wildcard(subject: bytes) -> bool:
+    return any(token in (b"*", b">") for token in subject.split(b"."))

@@ -1,0 +1,35 @@
+"""Subscribers inside the process: the hook for system requests, JetStream and embedding programs."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millrace.broker.router import Subscriber, Target
+
+if TYPE_CHECKING:
+    from millrace.protocol.parser import Frame
+
+
+class Message:
+    """A message as an in-process subscriber gets it: copied, so it may be kept."""
+
+    __slots__ = ("headers", "payload", "reply", "source", "subject")
+
+    def __init__(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, source: Subscriber | None
+    ) -> None:
+        self.subject = subject
+        self.reply = reply
+        self.headers = headers  # the whole block; empty if there is none
+        self.payload = payload
+        self.source = source  # the connection that sent it; None if we did
+
+
+class CallbackSubscriber(Subscriber):
+    """Calls a function for every message."""
+
+    def __init__(self, callback: Callable[[Message], None]) -> None:
+        self._callback = callback
+
+    def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
+        self._callback(Message(target.subject, frame.reply(), frame.headers(), frame.payload(), source))
+        return True

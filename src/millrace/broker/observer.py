@@ -1,0 +1,24 @@
+"""What others may want to know of: the broker tells, and does not know who listens."""
+
+from typing import TYPE_CHECKING
+
+from millrace.broker.close_reason import CloseReason
+
+if TYPE_CHECKING:
+    from millrace.broker.connection import Connection
+
+
+class Observer:
+    """Hears nothing; override what you want to hear."""
+
+    def client_connected(self, connection: "Connection") -> None:
+        """A client was admitted to its account."""
+
+    def client_disconnected(self, connection: "Connection", reason: CloseReason) -> None:
+        """A connection ended, admitted or not."""
+
+    def authentication_failed(self, connection: "Connection") -> None:
+        """Credentials were refused; the connection is about to be closed."""
+
+    def publish_refused(self, connection: "Connection", subject: bytes) -> None:
+        """A publish violated the client's permissions."""

@@ -1,0 +1,67 @@
+cimport cython
+
+from millrace.protocol.parser cimport Frame
+from millrace.subjects.match cimport matches
+from millrace.subjects.tree cimport Matches, SubjectTree
+
+cdef Py_ssize_t _MAX_ROUTES
+cdef Py_ssize_t _MAX_SCAN
+
+cdef class Subscriber:
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+
+@cython.final
+cdef class Subscription:
+    cdef readonly Subscriber owner
+    cdef readonly bytes subject
+    cdef readonly bytes queue
+    cdef readonly bytes sid
+    cdef public long long delivered
+    cdef public long long max
+    cdef public bint closed
+    cdef public bint filtered
+    cdef public object rewrite
+    cdef public Subscription origin
+    cdef public list shadows
+
+@cython.final
+cdef class Target:
+    cdef readonly Subscription subscription
+    cdef readonly Subscriber owner
+    cdef readonly bytes subject
+    cdef readonly bytes prefix
+
+@cython.final
+cdef class Route:
+    cdef readonly bytes subject
+    cdef readonly list plain
+    cdef readonly list queues
+    cdef public bint valid
+
+    cpdef Py_ssize_t receivers(self)
+
+@cython.final
+cdef class SubjectSpace:
+    cdef readonly str name
+    cdef readonly SubjectTree tree
+    cdef readonly dict routes
+    cdef public object mapping
+    cdef readonly long long lookups
+    cdef readonly long long cache_hits
+    cdef unsigned long long _random
+
+    cpdef subscribe(self, Subscription subscription)
+    cpdef unsubscribe(self, Subscription subscription)
+    @cython.locals(route=Route, found=Matches)
+    cpdef Route route(self, bytes subject)
+    @cython.locals(route=Route)
+    cpdef drop_all_routes(self)
+    @cython.locals(route=Route)
+    cpdef _drop_routes(self, bytes pattern)
+    @cython.locals(target=Target, members=list, taken=Py_ssize_t)
+    cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
+    @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
+    cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
+
+@cython.locals(subscription=Subscription)
+cdef list _targets(list subscriptions, bytes subject)

@@ -1,0 +1,164 @@
+"""From a subject to those who get the message.
+
+A subject space (each account has one) is a tree of subscriptions, and in front of it a cache of
+``Route`` objects, one per subject in use.  A route is a finished answer: for every receiver the
+start of its MSG line, already formatted.  It is never changed; when a subscription comes or goes,
+the routes it touches are marked invalid and dropped.  So whoever holds a route needs to look at
+one flag, and delivering costs what is delivered.
+
+A ``Subscriber`` is anything that takes messages: a client connection, a service import, JetStream.
+Receivers are called while the frame of the message is valid and must copy what they keep.
+"""
+
+from typing import TYPE_CHECKING
+
+from millrace.subjects.match import matches
+from millrace.subjects.tree import SubjectTree
+
+if TYPE_CHECKING:
+    from millrace.protocol.parser import Frame
+
+_MAX_ROUTES = 65536  # cached subjects of a space; all are dropped when there are more
+_MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
+
+
+class Subscriber:
+    """Takes messages.  Subclasses override ``deliver``."""
+
+    def deliver(self, target: "Target", frame: "Frame", source: "Subscriber | None") -> bool:
+        """Take a message; False if this receiver must not have it, so that a queue tries the next."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Subscription:
+    """One pattern that one subscriber listens on."""
+
+    def __init__(self, owner: Subscriber, subject: bytes, queue: bytes | None, sid: bytes) -> None:
+        self.owner = owner
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+        self.delivered = 0
+        self.max = 0  # remove after so many deliveries; 0: never
+        self.closed = False
+        self.filtered = False  # the owner must ask its permissions for each subject delivered
+        self.rewrite = None  # stream import: callable from the exporter's subject to the importer's
+        self.origin: Subscription | None = None  # stream import: the subscription this one serves
+        self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
+
+
+class Target:
+    """A subscription as the receiver of one subject."""
+
+    def __init__(self, subscription: Subscription, subject: bytes) -> None:
+        self.subscription = subscription
+        self.owner = subscription.owner
+        self.subject = subject  # as the receiver sees it
+        self.prefix = b"MSG %b %b " % (subject, subscription.sid)
+
+
+class Route:
+    """Everyone who gets a message on `subject`."""
+
+    def __init__(self, subject: bytes, plain: list[Target], queues: list[list[Target]]) -> None:
+        self.subject = subject
+        self.plain = plain
+        self.queues = queues
+        self.valid = True
+
+    def receivers(self) -> int:
+        return len(self.plain) + len(self.queues)
+
+
+class SubjectSpace:
+    """Subscriptions and the routes through them; its account gives it the name."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name = name
+        self.tree = SubjectTree()
+        self.routes: dict[bytes, Route] = {}
+        self.mapping = None  # callable from a published subject to the one it is delivered on
+        self.lookups = 0  # routes asked for, for monitoring
+        self.cache_hits = 0
+        self._random = seed | 1
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.tree.insert(subscription.subject, subscription.queue, subscription)
+        self._drop_routes(subscription.subject)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self.tree.remove(subscription.subject, subscription.queue, subscription)
+        self._drop_routes(subscription.subject)
+
+    def route(self, subject: bytes) -> Route:
+        """The route for a literal subject, from the cache if it is there."""
+        self.lookups += 1
+        route = self.routes.get(subject)
+        if route is not None:
+            self.cache_hits += 1
+            return route
+        found = self.tree.match(subject)
+        route = Route(
+            subject,
+            _targets(found.plain, subject),
+            [targets for members in found.queues.values() if (targets := _targets(members, subject))],
+        )
+        if len(self.routes) >= _MAX_ROUTES:
+            self.drop_all_routes()
+        self.routes[subject] = route
+        return route
+
+    def drop_all_routes(self) -> None:
+        for route in self.routes.values():
+            route.valid = False
+        self.routes.clear()
+
+    def _drop_routes(self, pattern: bytes) -> None:
+        if b"*" not in pattern and b">" not in pattern:
+            route = self.routes.pop(pattern, None)
+            if route is not None:
+                route.valid = False
+        elif len(self.routes) > _MAX_SCAN:
+            self.drop_all_routes()
+        else:
+            for subject in [subject for subject in self.routes if matches(subject, pattern)]:
+                route = self.routes.pop(subject)
+                route.valid = False
+
+    def deliver(self, route: Route, frame: "Frame", source: Subscriber | None) -> int:
+        """Hand the message to every receiver of the route; how many took it."""
+        taken = 0
+        for target in route.plain:
+            if target.owner.deliver(target, frame, source):
+                taken += 1
+        for members in route.queues:
+            if self._deliver_to_one(members, frame, source):
+                taken += 1
+        return taken
+
+    def _deliver_to_one(self, members: list[Target], frame: "Frame", source: Subscriber | None) -> bool:
+        count = len(members)
+        start = 0
+        if count > 1:
+            # A small linear congruential generator: fair enough to spread load, and free.
+            self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+            start = (self._random >> 8) % count
+        for step in range(count):
+            index = start + step
+            if index >= count:
+                index -= count
+            target = members[index]
+            if target.owner.deliver(target, frame, source):
+                return True
+        return False
+
+
+def _targets(subscriptions: list[Subscription], subject: bytes) -> list[Target]:
+    targets = []
+    for subscription in subscriptions:
+        seen_as = subject
+        if subscription.rewrite is not None:
+            seen_as = subscription.rewrite(subject)
+        if seen_as is not None:  # None: an import that this subscription does not cover
+            targets.append(Target(subscription, seen_as))
+    return targets

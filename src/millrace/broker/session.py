@@ -1,0 +1,70 @@
+"""What is known of a client beyond the path of its messages: who it is and what it asked for."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from millrace.broker.auth import Identity
+from millrace.broker.close_reason import CloseReason
+from millrace.broker.options import ConnectionType
+
+
+class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON of CONNECT.  A key that is missing keeps its value, so a bare `{}` is verbose."""
+
+    verbose: bool = True
+    pedantic: bool = True
+    echo: bool = True
+    headers: bool = False
+    no_responders: bool = False
+    protocol: int = 0
+    tls_required: bool = False
+    user: str = ""
+    password: str = msgspec.field(name="pass", default="")
+    auth_token: str = ""
+    nkey: str = ""
+    jwt: str = ""
+    sig: str = ""
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    account: str = ""
+    new_account: bool = False
+
+    def updated(self, text: bytes) -> "ConnectOptions":
+        """These options with the JSON object in `text` laid over; ValueError if it is not one."""
+        changes = msgspec.json.decode(text, type=dict[str, Any])
+        known = msgspec.to_builtins(self)
+        known.update({key.lower(): value for key, value in changes.items() if value is not None})
+        return msgspec.convert(known, ConnectOptions)
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One per connection, for as long as it lives and in the record of it afterwards."""
+
+    ip: str
+    port: int
+    kind: ConnectionType
+    started_ns: int  # wall clock
+    started: float  # monotonic
+    nonce: bytes = b""
+    connect: ConnectOptions = field(default_factory=ConnectOptions)
+    identity: Identity | None = None
+    cookies: ConnectOptions | None = None  # credentials from the upgrade request of a web socket
+    connect_received: bool = False
+    greeted: bool = False  # INFO went out before the transport was there
+    pong_sent: bool = False
+    auth_timer: Any = None
+    max_subscriptions: int = -1  # of this connection; -1: unlimited
+    tls_version: str = ""
+    tls_cipher: str = ""
+    peer_certificate: bytes | None = None  # DER
+    peer_certificate_subject: str = ""
+    reason: CloseReason | None = None
+
+    def stop_auth_timer(self) -> None:
+        if self.auth_timer is not None:
+            self.auth_timer.cancel()
+            self.auth_timer = None

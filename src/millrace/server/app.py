@@ -1,0 +1,105 @@
+"""The server as a process: logs, pid and ports files, signals, and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from millrace.base.errors import MillraceError
+from millrace.config.options import ServerOptions
+from millrace.server import logs
+from millrace.server.loop import new_event_loop
+from millrace.server.reload import reload_configuration
+from millrace.server.server import Server
+
+_log = logging.getLogger("millrace.server")
+
+# Objects are freed by reference counting on the path of a message; collecting cycles seldom keeps
+# pauses away from it.
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
+
+
+def run(options: ServerOptions) -> int:
+    """Serve until a signal says stop; the exit code of the process."""
+    handler = logs.set_up(options.log)
+    gc.set_threshold(*_GC_THRESHOLDS)
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_serve(options, handler))
+    except (MillraceError, OSError) as error:
+        _log.critical("%s", error)
+        return 1
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        logs.take_down(handler)
+
+
+async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
+    server = Server(options=options)
+    with _pid_file(options.process.pid_file):
+        await server.start()
+        with _ports_file(server, options.process.ports_file_dir):
+            _handle_signals(server, handler)
+            await server.wait_stopped()
+    return 0
+
+
+def _handle_signals(server: Server, handler: logging.Handler) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(name: str) -> None:
+        _log.debug("Trapped %r signal", name)
+        loop.create_task(server.stop())
+
+    def terminate() -> None:
+        if not server.broker.lame_duck:  # which ends by itself
+            stop("terminated")
+
+    def reload() -> None:
+        try:
+            reload_configuration(server)
+        except MillraceError as error:
+            _log.error("Failed to reload server configuration: %s", error)
+
+    loop.add_signal_handler(signal.SIGINT, stop, "interrupt")
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    loop.add_signal_handler(signal.SIGUSR1, logs.reopen, handler)
+    loop.add_signal_handler(signal.SIGUSR2, server.enter_lame_duck)
+
+
+@contextlib.contextmanager
+def _pid_file(path: str) -> Iterator[None]:
+    if path:
+        Path(path).write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        if path:
+            Path(path).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _ports_file(server: Server, folder: str) -> Iterator[None]:
+    """`<program>_<pid>.ports`, where tools look up ports that the system picked."""
+    if not folder:
+        yield
+        return
+    name = Path(sys.argv[0]).name if sys.argv[0] else "millrace"
+    path = Path(folder) / f"{name}_{os.getpid()}.ports"
+    path.write_text(json.dumps(server.ports()))
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
