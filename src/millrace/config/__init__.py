@@ -1,1 +1,27 @@
-"""Files, environment and flags, turned once into the options each package declares."""
+"""Configuration: nats-server's file format, and the options that everything else is built from."""
+
+from millrace.config.errors import ConfigError, ConfigWarning, Location
+from millrace.config.load import LoadedConfig, load, load_again, load_file, read_config
+from millrace.config.options import (
+    LogOptions,
+    MonitorOptions,
+    Overrides,
+    ProcessOptions,
+    ServerOptions,
+)
+
+__all__ = [
+    "ConfigError",
+    "ConfigWarning",
+    "LoadedConfig",
+    "Location",
+    "LogOptions",
+    "MonitorOptions",
+    "Overrides",
+    "ProcessOptions",
+    "ServerOptions",
+    "load",
+    "load_again",
+    "load_file",
+    "read_config",
+]

@@ -1,0 +1,1 @@
+"""JetStream: streams, consumers and the API on top of them."""
