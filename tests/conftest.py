@@ -24,6 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="both",
         help="which server the conformance tests run on",
     )
+    parser.addoption(
+        "--record-shapes",
+        action="store_true",
+        help="record the shapes of nats-server's JSON documents instead of comparing with them",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

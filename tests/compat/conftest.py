@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from compat_kit import Dial
+from shapes import ShapeBook
 
-from millrace.testing.reference import ServerProcess
+from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.testing.wire import WireClient
 
 
@@ -35,3 +36,12 @@ def join(dial: Dial) -> Dial:
         return client
 
     return connect
+
+
+@pytest.fixture
+def shapes(request: pytest.FixtureRequest, server_kind: ServerKind) -> ShapeBook:
+    """`shapes.check(name, document)` compares keys and types with what nats-server gave."""
+    record: bool = request.config.getoption("--record-shapes")
+    if record and server_kind is not ServerKind.NATS_SERVER:
+        pytest.skip("recordings are taken from nats-server")
+    return ShapeBook(record=record)
