@@ -1,4 +1,4 @@
-"""Shapes of JSON documents: which keys exist and what type their values have, for comparison with a recording.
+"""Shapes of JSON documents: which keys exist and of what type the values are, compared with recordings.
 
 Recordings lie in `shapes/`, one file for each document, taken from nats-server with
 `pytest tests/compat --server=nats-server --record-shapes`.  Running the tests on nats-server checks that
