@@ -23,7 +23,7 @@ def benchmarks() -> None:
 
 @application.command()
 def core(
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds on each server.")] = 7,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds on each server.")] = 9,
     scale: Annotated[float, typer.Option(min=0.001, help="Multiply the messages of every round.")] = 1.0,
     quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a quarter of the size.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Only this workload; may be repeated.")] = None,
