@@ -157,7 +157,7 @@ def _kind(settings: dict[str, Any], entry: Entry) -> ExportKind:
 
 
 def _read_export(entry: Entry, notes: Notes) -> Export:
-    settings = read_block(block(entry), _EXPORT, notes)
+    settings = read_block(block(entry), _EXPORT, notes, whole=True)
     kind = _kind(settings, entry)
     if kind is ExportKind.STREAM and (settings.keys() & {"response_type", "response_threshold_s"}):
         raise refused(entry, "a stream has no responses")
@@ -170,7 +170,7 @@ def _read_export(entry: Entry, notes: Notes) -> Export:
 
 
 def _read_import(entry: Entry, notes: Notes) -> Import:
-    settings = read_block(block(entry), _IMPORT, notes)
+    settings = read_block(block(entry), _IMPORT, notes, whole=True)
     kind = _kind(settings, entry)
     source = settings.pop(kind.value)
     if kind is ExportKind.STREAM and settings.get("prefix") and settings.get("to"):
@@ -183,7 +183,7 @@ def _read_import(entry: Entry, notes: Notes) -> Import:
 
 
 def _read_source(entry: Entry, notes: Notes) -> dict[str, Any]:
-    settings = read_block(block(entry), _SOURCE, notes)
+    settings = read_block(block(entry), _SOURCE, notes, whole=True)
     if not settings.get("account") or not settings.get("subject"):
         raise refused(entry, "expected an account and a subject")
     return dict(settings)
@@ -232,7 +232,7 @@ def _read_mapping(entry: Entry, notes: Notes) -> SubjectMapping:
 
 
 def _read_destination(entry: Entry, notes: Notes) -> MapDestination:
-    settings = read_block(block(entry), _DESTINATION, notes)
+    settings = read_block(block(entry), _DESTINATION, notes, whole=True)
     if not settings.get("subject") or "weight" not in settings:
         raise ConfigError("a mapping destination needs `destination` and `weight`", entry.at)
     return MapDestination(**settings)

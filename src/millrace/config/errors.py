@@ -36,6 +36,14 @@ class ConfigError(MillraceError):
         super().__init__("\n".join(map(str, problems)) if problems else f"{at}: {reason}" if at else reason)
 
 
+class AlreadyNoted(ConfigError):
+    """Nothing can be made of a block, and its mistakes are noted: there is nothing more to say."""
+
+    def __init__(self) -> None:
+        super().__init__("the block has mistakes")
+        self.problems = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigWarning:
     """Something that works but was hardly meant; a configuration check fails on it."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from millrace.config.duration import parse_duration
-from millrace.config.errors import ConfigError, Location, Notes
+from millrace.config.errors import AlreadyNoted, ConfigError, Location, Notes
 from millrace.config.tree import Block, Entry, Value
 
 Reader: TypeAlias = Callable[[Entry, Notes], Any]
@@ -45,11 +45,13 @@ def field(names: str, read: Reader, into: str = "") -> Field:
     return Field(tuple(names.split()), read, into)
 
 
-def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, names_case: bool = False) -> Settings:
+def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bool = False) -> Settings:
+    """Read the entries of a block; `whole` says that results are of no use if any of them is missing."""
     index = {name: field for field in fields for name in field.names}
     settings = Settings()
+    mistakes = len(notes.errors)
     for entry in block.values():
-        known = index.get(entry.key if names_case else entry.key.lower())
+        known = index.get(entry.key.lower())
         if known is None:
             if not entry.used:
                 notes.error(f'unknown field "{entry.key}"', entry.at)
@@ -62,6 +64,8 @@ def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, names_cas
         results = {known.into: result} if known.into else result
         settings.update(results)
         settings.places.update(dict.fromkeys(results, entry.at))
+    if whole and len(notes.errors) > mistakes:
+        raise AlreadyNoted
     return settings
 
 

@@ -69,10 +69,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def read_tls(entry: Entry, notes: Notes) -> TlsOptions:
-    already = len(notes.errors)
-    settings = read_block(block(entry), _TLS, notes)
-    if len(notes.errors) > already:
-        raise notes.errors.pop()  # told once; nothing can be built from the rest
+    settings = read_block(block(entry), _TLS, notes, whole=True)
     if settings.pop("certs", ()) and "cert_file" in settings:
         raise refused(entry, "cannot combine cert_file with certs")
     settings |= settings.pop("pair", {})

@@ -46,7 +46,7 @@ class AuthorizationBlock:
 
 
 def read_authorization(entry: Entry, notes: Notes) -> AuthorizationBlock:
-    settings = read_block(block(entry), _AUTHORIZATION, notes)
+    settings = read_block(block(entry), _AUTHORIZATION, notes, whole=True)
     permissions = settings.pop("default_permissions", None)
     auth = AuthorizationBlock(**settings, at=entry.at)
     if (auth.username or auth.password) and auth.token:
@@ -88,7 +88,7 @@ def read_users(entry: Entry, notes: Notes) -> tuple[User, ...]:
 
 
 def _read_user(entry: Entry, notes: Notes) -> User:
-    settings = read_block(block(entry), _USER, notes)
+    settings = read_block(block(entry), _USER, notes, whole=True)
     user = User(**settings)
     if not user.name and not user.nkey:
         raise refused(entry, "a user needs `user` or `nkey`")

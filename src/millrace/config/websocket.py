@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from millrace.broker.options import WebSocketOptions
-from millrace.config.errors import ConfigError, Notes
+from millrace.config.errors import Notes
 from millrace.config.fields import (
     Settings,
     block,
@@ -29,11 +29,11 @@ _OWN_HEADERS = frozenset({"host", "content-length", "connection", "upgrade", "na
 
 
 def read_websocket(entry: Entry, notes: Notes) -> WebSocketOptions | None:
-    settings = read_block(block(entry), _WEBSOCKET, notes)
+    settings = read_block(block(entry), _WEBSOCKET, notes, whole=True)
     no_tls = settings.pop("no_tls", False)
     if not settings.get("port"):
         return None
-    if settings.get("tls") is None and not no_tls and "tls" not in settings.places:
+    if settings.get("tls") is None and not no_tls:
         raise refused(entry, "requires a tls block, or `no_tls: true`")
     if settings.get("token") and settings.get("username"):
         raise refused(entry, "cannot have both a user/password and a token")
@@ -73,22 +73,13 @@ def _read_authorization(entry: Entry, notes: Notes) -> dict[str, Any]:
     return dict(read_block(block(entry), SIMPLE_AUTHORIZATION, notes))
 
 
-def _read_tls(entry: Entry, notes: Notes) -> Any:
-    try:
-        return read_tls(entry, notes)
-    except ConfigError as error:
-        # Noted here, so that the block does not also complain about a missing tls.
-        notes.errors.extend(error.problems)
-        return None
-
-
 _WEBSOCKET = (
     field("listen", listen()),
     field("port", port, "port"),
     field("host net", string, "host"),
     field("advertise", string, "advertise"),
     field("no_tls", boolean, "no_tls"),
-    field("tls", _read_tls, "tls"),
+    field("tls", read_tls, "tls"),
     field("same_origin", boolean, "same_origin"),
     field(
         "allowed_origins allowed_origin allow_origins allow_origin origins origin",
