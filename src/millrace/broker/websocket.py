@@ -18,6 +18,7 @@ from enum import Enum, auto
 from typing import Any, Final, cast
 
 from millrace.base.errors import MillraceError
+from millrace.broker.close_reason import CloseReason
 from millrace.broker.websocket_upgrade import Refusal, RequestReader, Upgrade, Upgrader
 from millrace.protocol.websocket import (
     Close,
@@ -33,28 +34,26 @@ from millrace.protocol.websocket import (
 # A client that pings and does not read gets one pong when it reads again, not a heap of them.
 _PONG_BACKLOG: Final = 64 * 1024
 
-_STATUS_OF_REASON: Final = {
-    "Client Closed": CloseStatus.NORMAL,
-    "Authentication Timeout": CloseStatus.POLICY_VIOLATION,
-    "Authentication Failure": CloseStatus.POLICY_VIOLATION,
-    "Authentication Expired": CloseStatus.POLICY_VIOLATION,
-    "Slow Consumer (Pending Bytes)": CloseStatus.POLICY_VIOLATION,
-    "Slow Consumer (Write Deadline)": CloseStatus.POLICY_VIOLATION,
-    "Maximum Account Connections Exceeded": CloseStatus.POLICY_VIOLATION,
-    "Maximum Connections Exceeded": CloseStatus.POLICY_VIOLATION,
-    "Maximum Control Line Exceeded": CloseStatus.POLICY_VIOLATION,
-    "Maximum Subscriptions Exceeded": CloseStatus.POLICY_VIOLATION,
-    "Missing Account": CloseStatus.POLICY_VIOLATION,
-    "Credentials Revoked": CloseStatus.POLICY_VIOLATION,
-    "TLS Handshake Failure": CloseStatus.TLS_HANDSHAKE,
-    "Parse Error": CloseStatus.PROTOCOL_ERROR,
-    "Protocol Violation": CloseStatus.PROTOCOL_ERROR,
-    "Bad Client Protocol Version": CloseStatus.PROTOCOL_ERROR,
-    "Maximum Message Payload Exceeded": CloseStatus.MESSAGE_TOO_BIG,
-    "Write Error": CloseStatus.GOING_AWAY,
-    "Read Error": CloseStatus.GOING_AWAY,
-    "Stale Connection": CloseStatus.GOING_AWAY,
-    "Server Shutdown": CloseStatus.GOING_AWAY,
+_STATUS_OF_REASON: Final[dict[str, CloseStatus]] = {
+    CloseReason.CLIENT_CLOSED: CloseStatus.NORMAL,
+    CloseReason.AUTHENTICATION_TIMEOUT: CloseStatus.POLICY_VIOLATION,
+    CloseReason.AUTHENTICATION_FAILURE: CloseStatus.POLICY_VIOLATION,
+    CloseReason.SLOW_CONSUMER_PENDING_BYTES: CloseStatus.POLICY_VIOLATION,
+    CloseReason.SLOW_CONSUMER_WRITE_DEADLINE: CloseStatus.POLICY_VIOLATION,
+    CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED: CloseStatus.POLICY_VIOLATION,
+    CloseReason.MAX_CONNECTIONS_EXCEEDED: CloseStatus.POLICY_VIOLATION,
+    CloseReason.MAX_CONTROL_LINE_EXCEEDED: CloseStatus.POLICY_VIOLATION,
+    CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED: CloseStatus.POLICY_VIOLATION,
+    CloseReason.MISSING_ACCOUNT: CloseStatus.POLICY_VIOLATION,
+    CloseReason.TLS_HANDSHAKE_FAILURE: CloseStatus.TLS_HANDSHAKE,
+    CloseReason.PARSE_ERROR: CloseStatus.PROTOCOL_ERROR,
+    CloseReason.PROTOCOL_VIOLATION: CloseStatus.PROTOCOL_ERROR,
+    CloseReason.BAD_CLIENT_PROTOCOL_VERSION: CloseStatus.PROTOCOL_ERROR,
+    CloseReason.MAX_PAYLOAD_EXCEEDED: CloseStatus.MESSAGE_TOO_BIG,
+    CloseReason.WRITE_ERROR: CloseStatus.GOING_AWAY,
+    CloseReason.READ_ERROR: CloseStatus.GOING_AWAY,
+    CloseReason.STALE_CONNECTION: CloseStatus.GOING_AWAY,
+    CloseReason.SERVER_SHUTDOWN: CloseStatus.GOING_AWAY,
 }
 
 
@@ -151,7 +150,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
 
     def close(self) -> None:
         """Close as if the client had asked for it."""
-        self.close_with("Client Closed")
+        self.close_with(CloseReason.CLIENT_CLOSED)
 
     def close_with(self, reason: str) -> None:
         """Send what is pending and a close frame that tells `reason`, as monitoring spells it."""
