@@ -1,7 +1,32 @@
-"""Millrace: JetStream for Python and Spark."""
+"""Millrace: JetStream for Python and Spark.
+
+``Server`` runs a NATS-compatible server inside an asyncio program, ``BlockingServer`` inside any
+other; ``millrace serve`` is the same as a process.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from millrace.base import build as _build
 
 BUILD = _build.select()  # before any compiled module is imported
 
 __version__ = "0.1.0"
+
+__all__ = ["BUILD", "BlockingServer", "Server", "__version__"]
+
+if TYPE_CHECKING:
+    from millrace.server.blocking import BlockingServer
+    from millrace.server.server import Server
+
+
+def __getattr__(name: str) -> Any:
+    """Import the server only where one is wanted: clients and tools need just the rest."""
+    if name == "Server":
+        from millrace.server.server import Server
+
+        return Server
+    if name == "BlockingServer":
+        from millrace.server.blocking import BlockingServer
+
+        return BlockingServer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""The root of everything: errors, the clock, ids. Imports the standard library only."""
+"""The root of everything: errors, the clock, ids. Knows nothing of NATS."""

@@ -7,6 +7,7 @@ stop.  Programs in the same process publish and subscribe through ``publish`` an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -66,9 +67,11 @@ class Broker:
         self.authenticator = Authenticator(broker_options)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(maxlen=broker_options.max_closed_clients or None)
-        self.accounts = self._make_accounts()
+        self.accounts: dict[str, Account] = {}
+        self.configure_accounts()
         self.imports = Imports(self)
-        self.lingering: dict[int, Any] = {}  # transports of closed connections, still writing
+        self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
+        self._all_gone = asyncio.Event()
         self.lame_duck = False
         self.jetstream_domain: str | None = None  # not None: JetStream is on; may be empty
         self.listen_host = broker_options.host
@@ -88,7 +91,8 @@ class Broker:
 
     # -- accounts ---------------------------------------------------------------------------------
 
-    def _make_accounts(self) -> dict[str, Account]:
+    def configure_accounts(self) -> list[Account]:
+        """Bring the accounts in line with the options; those that are no longer there."""
         configured = {account.name: account for account in self.options.accounts}
         configured.setdefault(
             options.GLOBAL_ACCOUNT,
@@ -97,11 +101,18 @@ class Broker:
         system = self.options.system_account
         if system:
             configured.setdefault(system, options.Account(name=system))
-        accounts = {}
         for name, account in configured.items():
-            accounts[name] = Account(account, is_system=name == system, seed=random.getrandbits(31))
-            accounts[name].space.mapping = account_mapping(account.mappings, random.Random())
-        return accounts
+            running = self.accounts.get(name)
+            if running is None:
+                running = Account(account, is_system=name == system, seed=random.getrandbits(31))
+                self.accounts[name] = running
+            running.configured = account
+            running.space.mapping = account_mapping(account.mappings, random.Random())
+            running.space.drop_all_routes()
+        gone = [running for name, running in self.accounts.items() if name not in configured]
+        for running in gone:
+            del self.accounts[running.name]
+        return gone
 
     @property
     def global_account(self) -> Account:
@@ -110,13 +121,6 @@ class Broker:
     @property
     def system_account(self) -> Account | None:
         return self.accounts.get(self.options.system_account)
-
-    def no_auth_user(self, kind: ConnectionType) -> str:
-        """The user that a client without credentials becomes; empty if there is none."""
-        websocket = self.options.websocket
-        if kind is ConnectionType.WEBSOCKET and websocket is not None and websocket.no_auth_user:
-            return websocket.no_auth_user
-        return self.options.authorization.no_auth_user
 
     # -- what clients are told --------------------------------------------------------------------
 
@@ -170,7 +174,7 @@ class Broker:
         """A connection that waits for its transport."""
         self._last_cid += 1
         parser = Parser(self.options.max_control_line, self.options.max_payload)
-        connection = Connection(self, self.tick, parser, self._last_cid)
+        connection = Connection(self, self.tick, parser, self._last_cid, self.global_account)
         connection.session = Session(
             ip=forwarded_ip,
             port=0,
@@ -180,14 +184,12 @@ class Broker:
             cookies=cookies,
             nonce=nonce().encode() if self.authenticator.needs_nonce else b"",
         )
-        connection.account = self.global_account
-        connection.space = connection.account.space
         connection.last_activity = self.now()
         connection.backpressure = Backpressure(connection)
         connection.keepalive = Keepalive(connection, self.ping_interval_s(kind), self.options.ping_max)
         handshake.apply_limits(self, connection)
         handshake.choose_path(self, connection)
-        connection.parser.connect_first = self.authenticator.required
+        connection.parser.connect_first = self.authenticator.required_for(kind)
         return connection
 
     def ping_interval_s(self, kind: ConnectionType) -> float:
@@ -223,7 +225,7 @@ class Broker:
             self.close(connection, CloseReason.SERVER_SHUTDOWN)
             return
         self.connections[connection.cid] = connection
-        if self.authenticator.required:
+        if self.authenticator.required_for(session.kind):
             session.auth_timer = self.loop.call_later(
                 handshake.auth_timeout_s(self, session.kind), handshake.auth_timed_out, self, connection
             )
@@ -254,7 +256,9 @@ class Broker:
         return certificate is not None and pinned_fingerprint(certificate) in tls.pinned_certs
 
     def connection_lost(self, connection: Connection, error: Exception | None) -> None:
-        self.lingering.pop(connection.cid, None)
+        self._lingering.pop(connection.cid, None)
+        if not self._lingering:
+            self._all_gone.set()
         if connection.closed:
             return
         connection.closed = True
@@ -292,7 +296,8 @@ class Broker:
     def _linger(self, connection: Connection) -> None:
         """A peer that does not read its last words must not keep the socket open for ever."""
         transport = connection.transport
-        self.lingering[connection.cid] = transport
+        self._lingering[connection.cid] = transport
+        self._all_gone.clear()
         self.loop.call_later(_LINGER_S, transport.abort)
 
     def _forget(self, connection: Connection, reason: CloseReason) -> None:
@@ -311,6 +316,17 @@ class Broker:
             self.past_out_bytes += connection.out_bytes
         _log.debug("%s - Client connection closed: %s", connection, reason.value)
         self.observer.client_disconnected(connection, reason)
+
+    async def close_all(self, reason: CloseReason, grace_s: float) -> None:
+        """Close every connection; within bounds, let all of them get what was queued for them."""
+        for connection in list(self.connections.values()):
+            self.close(connection, reason)
+        if self._lingering:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), grace_s)
+        for transport in list(self._lingering.values()):
+            transport.abort()
+        await asyncio.sleep(0)  # transports tell of their end in the next round
 
     # -- programs in this process -----------------------------------------------------------------
 

@@ -6,6 +6,7 @@ while it is connected comes from here or from ``handshake``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millrace.broker import handshake
@@ -39,7 +40,7 @@ class Commands:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._handlers = {
+        self._handlers: dict[int, Callable[[Connection], None]] = {
             Op.CONNECT: lambda connection: handshake.connect(broker, connection),
             Op.CONNECT_WANTED: lambda connection: handshake.without_connect(broker, connection),
             Op.SUB: self._subscribe,
@@ -55,7 +56,7 @@ class Commands:
         """Act on any operation but PUB."""
         if connection.tracer is not None and op > 0:
             connection.tracer.operation_in(op, connection.parser.argument())
-        handler = self._handlers.get(Op(op))
+        handler = self._handlers.get(op)
         if handler is not None:
             handler(connection)
         else:
@@ -98,8 +99,6 @@ class Commands:
                 connection.send(_error(errors.INVALID_SUBJECT))
                 return
             subscription = Subscription(connection, subject, queue, sid)
-            permissions = connection.permissions
-            subscription.filtered = permissions is not None and permissions.blocks_delivery(subject, queue)
             connection.subscriptions[sid] = subscription
             connection.space.subscribe(subscription)
             self._broker.imports.shadow(connection.account, subscription)
@@ -111,8 +110,10 @@ class Commands:
     ) -> bytes | None:
         """The text of the refusal, or None."""
         permissions = connection.permissions
-        if permissions is not None and not permissions.may_subscribe(subject, queue):
-            return errors.subscription_violation(subject, queue)
+        if permissions is not None:
+            if not permissions.may_subscribe(subject, queue):
+                return errors.subscription_violation(subject, queue)
+            connection.filters_deliveries = permissions.filters_deliveries
         if queue == _SYSTEM_QUEUE:
             return errors.subscription_violation(subject, queue)
         max_tokens = self._broker.options.max_subject_tokens

@@ -44,6 +44,7 @@ cdef class Connection(Subscriber):
     cdef public bint no_responders
     cdef public bint careful
     cdef public object permissions
+    cdef public bint filters_deliveries
     cdef public bint tracks_replies
     cdef readonly long long in_messages
     cdef readonly long long in_bytes

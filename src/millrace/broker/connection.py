@@ -15,7 +15,7 @@ connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in
 
 from typing import TYPE_CHECKING, Any
 
-from millrace.broker.router import Route, Subscriber, Subscription, SubjectSpace, Target
+from millrace.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
 from millrace.protocol.outbuf import OutBuffer
 from millrace.protocol.parser import Op, Parser
 
@@ -65,14 +65,14 @@ class Tick:
 class Connection(Subscriber):
     """One client, from its first byte to its last."""
 
-    def __init__(self, broker: Any, tick: Tick, parser: Parser, cid: int) -> None:
+    def __init__(self, broker: Any, tick: Tick, parser: Parser, cid: int, account: Any) -> None:
         self.broker = broker
         self.tick = tick
         self.parser = parser
         self.cid = cid
         self.transport: Any = None
-        self.account: Any = None  # accounts.Account; set when authenticated
-        self.space: SubjectSpace | None = None  # the account's
+        self.account = account  # accounts.Account; another one may follow from authentication
+        self.space: SubjectSpace = account.space
         self.subscriptions: dict[bytes, Subscription] = {}
         # Life cycle; see `handshake` and `close`.
         self.closed = False
@@ -87,6 +87,7 @@ class Connection(Subscriber):
         self.no_responders = False
         self.careful = True  # verbose, pedantic, traced or restricted: the slow way to publish
         self.permissions: Any = None
+        self.filters_deliveries = False  # some subscription is wider than what is denied
         self.tracks_replies = False  # `allow_responses`: remember reply subjects delivered
         # Counted here, read by monitoring.
         self.in_messages = 0
@@ -191,7 +192,7 @@ class Connection(Subscriber):
         subscription = target.subscription
         if subscription.closed:
             return False
-        if subscription.filtered and self.permissions.delivery_denied(target.subject):
+        if self.filters_deliveries and self.permissions.delivery_denied(target.subject, subscription.queue):
             return False
         if self.tracks_replies and frame.reply_size > 0:
             self.permissions.allow_response(frame.reply(), self.broker.now())
@@ -235,7 +236,7 @@ class Connection(Subscriber):
 
     def _write(self) -> None:
         out = self._out
-        if out.size == 0:
+        if out is None or out.size == 0:
             return
         data = out.take()
         if self.closed:

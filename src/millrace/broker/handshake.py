@@ -17,13 +17,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millrace.broker.auth import Credentials, Identity
+from millrace.broker.auth import Candidate, Credentials, Identity
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.info import Info, encode
 from millrace.broker.options import ConnectionType
 from millrace.broker.permissions import PermissionSet
 from millrace.broker.session import ConnectOptions
-from millrace.broker.tls_peer import peer_names
+from millrace.broker.tls_peer import UnreadableCertificate, peer_names
 from millrace.broker.tracing import Tracer
 from millrace.protocol import errors
 
@@ -38,11 +38,8 @@ _DEFAULT_AUTH_TIMEOUT_S: Final = 2.0
 
 def first_info(broker: Broker, connection: Connection) -> bytes:
     """The greeting.  A server with a usable `no_auth_user` does not claim to need credentials."""
-    session = connection.session
-    no_auth_user = broker.no_auth_user(session.kind)
-    return encode(
-        _info(broker, connection, auth_required=broker.authenticator.required and not no_auth_user)
-    )
+    announced = broker.authenticator.announced_for(connection.session.kind)
+    return encode(_info(broker, connection, auth_required=announced))
 
 
 def connect_info(broker: Broker, connection: Connection) -> bytes:
@@ -66,7 +63,7 @@ def update_info(broker: Broker, connection: Connection, *, lame_duck: bool = Fal
 def _info(broker: Broker, connection: Connection, **special: object) -> Info:
     session = connection.session
     fields: dict[str, object] = {
-        "auth_required": broker.authenticator.required,
+        "auth_required": broker.authenticator.required_for(session.kind),
         "client_id": connection.cid,
         "client_ip": session.ip,
         "nonce": session.nonce.decode() if not session.connect_received else "",
@@ -100,7 +97,7 @@ def auth_timed_out(broker: Broker, connection: Connection) -> None:
 
 def without_connect(broker: Broker, connection: Connection) -> None:
     """Another operation came first although credentials are needed: fine for a `no_auth_user` only."""
-    if not broker.no_auth_user(connection.session.kind):
+    if not broker.authenticator.connect_may_be_skipped(connection.session.kind):
         _refuse(broker, connection)
         return
     connection.session.stop_auth_timer()
@@ -125,10 +122,7 @@ def connect(broker: Broker, connection: Connection) -> None:
 
 
 def _authenticate(broker: Broker, connection: Connection) -> None:
-    if not broker.authenticator.required:
-        _admit(broker, connection, Identity.anonymous())
-        return
-    candidate = broker.authenticator.candidate(_credentials(connection))
+    candidate = candidate_of(broker, connection)
     if candidate is None:
         _refuse(broker, connection)
     elif candidate.slow:
@@ -138,6 +132,15 @@ def _authenticate(broker: Broker, connection: Connection) -> None:
         checking.add_done_callback(lambda done: _checked(broker, connection, done))
     else:
         _decide(broker, connection, candidate.verify())
+
+
+def candidate_of(broker: Broker, connection: Connection) -> Candidate | None:
+    """Against whom to check what the client showed; None if there is nobody."""
+    try:
+        return broker.authenticator.candidate(_credentials(connection))
+    except UnreadableCertificate as error:
+        _log.warning("%s - %s", connection, error)
+        return None
 
 
 def _credentials(connection: Connection) -> Credentials:
@@ -231,6 +234,7 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
     session = connection.session
     permissions = session.identity.permissions if session.identity is not None else None
     connection.permissions = PermissionSet(permissions) if permissions is not None else None
+    connection.filters_deliveries = False  # until a subscription says otherwise
     connection.tracks_replies = permissions is not None and permissions.allow_responses is not None
     limits = connection.account.configured.limits
     session.max_subscriptions = _smaller(broker.options.max_subscriptions or -1, limits.max_subscriptions)
@@ -243,9 +247,7 @@ def choose_path(broker: Broker, connection: Connection) -> None:
     traced = options.trace and (options.trace_verbose or not connection.account.is_system)
     connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
     connect = connection.session.connect
-    connection.careful = (
-        connect.verbose or connect.pedantic or connection.permissions is not None or traced
-    )
+    connection.careful = connect.verbose or connect.pedantic or connection.permissions is not None or traced
 
 
 def _smaller(left: int, right: int) -> int:

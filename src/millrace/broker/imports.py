@@ -52,9 +52,7 @@ class StreamImport:
         self.local = destination_to_pattern(local).encode()
         self._transform = None
         if self.local != self.subject and _has_wildcard(self.subject):
-            self._transform = SubjectTransform(
-                configured.subject, pattern_to_destination(local), strict=True
-            )
+            self._transform = SubjectTransform(configured.subject, pattern_to_destination(local), strict=True)
 
     def local_subject(self, subject: bytes) -> bytes | None:
         """What the importer calls the exporter's literal `subject`."""
@@ -224,7 +222,6 @@ class Imports:
                 continue
             shadow = Subscription(subscription.owner, stream.subject, subscription.queue, subscription.sid)
             shadow.origin = subscription
-            shadow.filtered = subscription.filtered
             shadow.rewrite = stream.rewriter(subscription.subject)
             stream.exporter.space.subscribe(shadow)
             if subscription.shadows is None:
@@ -252,7 +249,9 @@ def _service_transform(local: str, remote: str) -> SubjectTransform | None:
     if local == remote:
         return SubjectTransform(local, pattern_to_destination(remote))
     # Written as the exporter's pattern and what the importer makes of it, so it is turned around.
-    return SubjectTransform(destination_to_pattern(remote), pattern_to_destination(local), strict=True).inverse()
+    return SubjectTransform(
+        destination_to_pattern(remote), pattern_to_destination(local), strict=True
+    ).inverse()
 
 
 def _with_request_info(headers: bytes | None, info: bytes) -> bytes:

@@ -136,9 +136,7 @@ class Listener:
         )
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
-        cookies = ConnectOptions(
-            user=upgrade.username, password=upgrade.password, auth_token=upgrade.token
-        )
+        cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)
         return self._broker.new_connection(ConnectionType.WEBSOCKET, cookies, upgrade.client_ip)
 
     # -- TLS --------------------------------------------------------------------------------------

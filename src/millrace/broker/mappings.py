@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-def account_mapping(
-    mappings: Sequence[SubjectMapping], generator: Random
-) -> Callable[[bytes], bytes] | None:
+def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Callable[[bytes], bytes] | None:
     """A function from published to delivered subject, or None if nothing is mapped.
 
     The first mapping whose source covers the subject decides.  A message that is to be lost (the

@@ -12,6 +12,7 @@ not see is held back at delivery; only then does delivery cost anything (`filter
 Time is handed in, in monotonic seconds.  Error texts towards the client are the connection's affair.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -32,9 +33,10 @@ class PermissionRuleError(MillraceError):
 class _Rules:
     """A list of patterns without queue groups; literals are looked up, the rest is tried in turn."""
 
-    __slots__ = ("_literals", "_patterns")
+    __slots__ = ("_covers", "_literals", "_patterns")
 
-    def __init__(self, patterns: list[bytes]) -> None:
+    def __init__(self, patterns: list[bytes], covers: Callable[[bytes, bytes], bool] = matches) -> None:
+        self._covers = covers
         self._literals = frozenset(pattern for pattern in patterns if is_literal(pattern))
         self._patterns = [pattern for pattern in patterns if not is_literal(pattern)]
 
@@ -43,15 +45,16 @@ class _Rules:
             return True
         if _has_empty_token(subject):
             return False
-        return any(matches(subject, pattern) for pattern in self._patterns)
+        return any(self._covers(subject, pattern) for pattern in self._patterns)
 
 
 class _QueueRules:
     """Subscription rules: patterns for everybody and patterns for the members of some queue group."""
 
-    __slots__ = ("_plain", "_queued", "patterns")
+    __slots__ = ("_covers", "_plain", "_queued", "patterns")
 
-    def __init__(self, entries: tuple[str, ...]) -> None:
+    def __init__(self, entries: tuple[str, ...], covers: Callable[[bytes, bytes], bool] = matches) -> None:
+        self._covers = covers
         plain: list[bytes] = []
         self._queued: list[tuple[bytes, bytes]] = []
         for entry in entries:
@@ -60,7 +63,7 @@ class _QueueRules:
                 self._queued.append((subject, queue))
             else:
                 plain.append(subject)
-        self._plain = _Rules(plain)
+        self._plain = _Rules(plain, covers)
         self.patterns = plain + [subject for subject, _ in self._queued]
 
     def match_plain(self, subject: bytes) -> bool:
@@ -70,7 +73,7 @@ class _QueueRules:
         """The queue groups, possibly as patterns, that have a rule for `subject`."""
         if _has_empty_token(subject):
             return []
-        return [queue for pattern, queue in self._queued if matches(subject, pattern)]
+        return [queue for pattern, queue in self._queued if self._covers(subject, pattern)]
 
 
 class PermissionSet:
@@ -86,7 +89,9 @@ class PermissionSet:
             allow = ()  # who may answer may not say anything else, unless told
         self._publish_allow = None if allow is None else _Rules([entry.encode() for entry in allow])
         self._publish_deny = _Rules([entry.encode() for entry in publish.deny]) if publish.deny else None
-        self._subscribe_allow = None if subscribe.allow is None else _QueueRules(subscribe.allow)
+        # A rule allows what lies inside it.  The reference takes `>` for one token here, so that
+        # `allow: foo.*` lets `foo.>` through and everything below with it; we do not follow it there.
+        self._subscribe_allow = None if subscribe.allow is None else _QueueRules(subscribe.allow, is_subset)
         self._subscribe_deny = _QueueRules(subscribe.deny) if subscribe.deny else None
         self._publish_open = self._publish_allow is None and self._publish_deny is None
         self._publish_cache: dict[bytes, bool] = {}

@@ -19,7 +19,6 @@ cdef class Subscription:
     cdef public long long delivered
     cdef public long long max
     cdef public bint closed
-    cdef public bint filtered
     cdef public object rewrite
     cdef public Subscription origin
     cdef public list shadows

@@ -10,6 +10,7 @@ A ``Subscriber`` is anything that takes messages: a client connection, a service
 Receivers are called while the frame of the message is valid and must copy what they keep.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millrace.subjects.match import matches
@@ -41,8 +42,8 @@ class Subscription:
         self.delivered = 0
         self.max = 0  # remove after so many deliveries; 0: never
         self.closed = False
-        self.filtered = False  # the owner must ask its permissions for each subject delivered
-        self.rewrite = None  # stream import: callable from the exporter's subject to the importer's
+        # Stream import: from the exporter's subject to the importer's; None: not for this one.
+        self.rewrite: Callable[[bytes], bytes | None] | None = None
         self.origin: Subscription | None = None  # stream import: the subscription this one serves
         self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
 
@@ -77,7 +78,8 @@ class SubjectSpace:
         self.name = name
         self.tree = SubjectTree()
         self.routes: dict[bytes, Route] = {}
-        self.mapping = None  # callable from a published subject to the one it is delivered on
+        # From a published subject to the one it is delivered on.
+        self.mapping: Callable[[bytes], bytes] | None = None
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self._random = seed | 1
@@ -156,7 +158,7 @@ class SubjectSpace:
 def _targets(subscriptions: list[Subscription], subject: bytes) -> list[Target]:
     targets = []
     for subscription in subscriptions:
-        seen_as = subject
+        seen_as: bytes | None = subject
         if subscription.rewrite is not None:
             seen_as = subscription.rewrite(subject)
         if seen_as is not None:  # None: an import that this subscription does not cover

@@ -48,14 +48,27 @@ class Tracer:
         sizes = str(frame.body_size)
         if frame.header_size >= 0:
             sizes = f"{frame.header_size} {sizes}"
-        parts = (name, subject.decode(errors="replace"), sid.decode(), frame.reply().decode(errors="replace"), sizes)
+        parts = (
+            name,
+            subject.decode(errors="replace"),
+            sid.decode(),
+            frame.reply().decode(errors="replace"),
+            sizes,
+        )
         return " ".join(part for part in parts if part)
 
     def _payload(self, arrow: str, frame: "Frame") -> None:
         body = frame.headers() + frame.payload()
         shown = body[: self._max_payload] if self._max_payload else body
         more = "..." if len(shown) < len(body) else ""
-        _log.log(TRACE, '%s - %s MSG_PAYLOAD: ["%s%s"]', self._connection, arrow, shown.decode(errors="replace"), more)
+        _log.log(
+            TRACE,
+            '%s - %s MSG_PAYLOAD: ["%s%s"]',
+            self._connection,
+            arrow,
+            shown.decode(errors="replace"),
+            more,
+        )
 
     def _line(self, arrow: str, text: str) -> None:
         _log.log(TRACE, "%s - %s [%s]", self._connection, arrow, text)

@@ -5,11 +5,16 @@ whole of it leaves in one write.  The two primitives at the bottom have a C and 
 everything above them is the same code in both builds.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
     from cython.cimports.libc.string import memcpy
+
+if TYPE_CHECKING:
+    from millrace.protocol.parser import Frame
 
 _INITIAL = 16 * 1024
 _KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
@@ -33,7 +38,7 @@ class OutBuffer:
         self._reserve(count)
         self._put(data, 0, count)
 
-    def append_message(self, prefix: bytes, frame, keep_headers: bool) -> None:
+    def append_message(self, prefix: bytes, frame: "Frame", keep_headers: bool) -> None:
         """Write MSG, or HMSG if the frame has headers and they are to be kept.
 
         `prefix` is the start of the line, ``MSG <subject> <sid> `` with its last blank.
@@ -68,8 +73,8 @@ class OutBuffer:
     def take(self) -> bytes:
         """All bytes so far; the buffer is empty afterwards."""
         if cython.compiled:
-            store = self._store
-            data = store[: self.size]
+            store: Any = self._store
+            data: bytes = store[: self.size]
         else:
             data = bytes(memoryview(self._store)[: self.size])
         self.size = 0
@@ -78,7 +83,7 @@ class OutBuffer:
             self._capacity = _INITIAL
         return data
 
-    def _put_reply(self, frame) -> None:
+    def _put_reply(self, frame: "Frame") -> None:
         if frame.reply_size:
             self._put(frame.buf, frame.reply_start, frame.reply_size)
             self._put(_BLANK, 0, 1)
@@ -99,8 +104,8 @@ class OutBuffer:
 
     def _put(self, source: bytes, start: int, count: int) -> None:
         if cython.compiled:
-            target = self._store
-            origin = source
+            target: Any = self._store
+            origin: Any = source
             memcpy(target + self.size, origin + start, count)
         else:
             self._store[self.size : self.size + count] = source[start : start + count]

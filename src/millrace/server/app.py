@@ -16,6 +16,7 @@ from typing import Final
 
 from millrace.base.errors import MillraceError
 from millrace.config.options import ServerOptions
+from millrace.config.reload import Area, ReloadPlan
 from millrace.server import logs
 from millrace.server.loop import new_event_loop
 from millrace.server.reload import reload_configuration
@@ -60,7 +61,7 @@ def _handle_signals(server: Server, handler: logging.Handler) -> None:
 
     def stop(name: str) -> None:
         _log.debug("Trapped %r signal", name)
-        loop.create_task(server.stop())
+        server.request_stop()
 
     def terminate() -> None:
         if not server.broker.lame_duck:  # which ends by itself
@@ -72,10 +73,17 @@ def _handle_signals(server: Server, handler: logging.Handler) -> None:
         except MillraceError as error:
             _log.error("Failed to reload server configuration: %s", error)
 
+    def change_logs(plan: ReloadPlan) -> None:
+        nonlocal handler
+        if Area.LOG in plan.areas or Area.TRACE in plan.areas:
+            old, handler = handler, logs.set_up(plan.options.log)
+            logs.take_down(old)
+
+    server.reload_listeners.append(change_logs)
     loop.add_signal_handler(signal.SIGINT, stop, "interrupt")
     loop.add_signal_handler(signal.SIGTERM, terminate)
     loop.add_signal_handler(signal.SIGHUP, reload)
-    loop.add_signal_handler(signal.SIGUSR1, logs.reopen, handler)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: logs.reopen(handler))
     loop.add_signal_handler(signal.SIGUSR2, server.enter_lame_duck)
 
 

@@ -10,7 +10,13 @@ import time
 from millrace.broker.tracing import TRACE
 from millrace.config.options import LogOptions
 
-_LABELS = {TRACE: "TRC", logging.DEBUG: "DBG", logging.INFO: "INF", logging.WARNING: "WRN", logging.ERROR: "ERR"}
+_LABELS = {
+    TRACE: "TRC",
+    logging.DEBUG: "DBG",
+    logging.INFO: "INF",
+    logging.WARNING: "WRN",
+    logging.ERROR: "ERR",
+}
 
 
 class LineFormatter(logging.Formatter):

@@ -13,6 +13,7 @@ import dataclasses
 import logging
 import random
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -25,6 +26,7 @@ from millrace.broker.listener import Listener
 from millrace.broker.options import BrokerOptions, ConnectionType
 from millrace.config.load import load
 from millrace.config.options import MonitorOptions, ServerOptions
+from millrace.config.reload import ReloadPlan
 from millrace.server.events import SystemEvents
 from millrace.server.monitor import Monitor
 
@@ -61,6 +63,8 @@ class Server:
                 options = dataclasses.replace(options, monitor=MonitorOptions(host=host, http_port=-1))
         self.options = options
         self.started_ns = 0
+        self.configured_ns = 0  # when the options in force were loaded
+        self.reload_listeners: list[Callable[[ReloadPlan], None]] = []
         self.broker: Broker
         self.events: SystemEvents
         self._listener: Listener
@@ -111,7 +115,7 @@ class Server:
         """Listen on all addresses; nothing is left behind if one of them cannot be had."""
         loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self.started_ns = time.time_ns()
+        self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
             self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
         )
@@ -135,7 +139,9 @@ class Server:
         _log.info("  Name:     %s", self.broker.server_name)
         _log.info("  ID:       %s", self.broker.server_id)
         if self.options.config_file:
-            _log.info("Using configuration file: %s (%s)", self.options.config_file, self.options.config_digest)
+            _log.info(
+                "Using configuration file: %s (%s)", self.options.config_file, self.options.config_digest
+            )
 
     async def _start_monitor(self) -> None:
         if self.options.monitor.enabled:
@@ -162,9 +168,13 @@ class Server:
 
     async def stop(self) -> None:
         """Close every connection and listener.  Whoever calls it again waits for the same end."""
+        await asyncio.shield(self.request_stop())
+
+    def request_stop(self) -> asyncio.Task[None]:
+        """Begin to stop, for callers that cannot wait."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
-        await asyncio.shield(self._stopping)
+        return self._stopping
 
     async def _stop(self) -> None:
         _log.info("Initiating Shutdown...")
@@ -172,9 +182,7 @@ class Server:
             self._lame_duck.cancel()
         self.events.stop()
         await self._stop_listening()
-        for connection in list(self.broker.connections.values()):
-            self.broker.close(connection, CloseReason.SERVER_SHUTDOWN)
-        await self._drain()
+        await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
         _log.info("Server Exiting..")
@@ -187,18 +195,16 @@ class Server:
         if self._websocket is not None:
             await self._websocket.close()
 
-    async def _drain(self) -> None:
-        """Let closed transports write what they hold, within bounds."""
-        deadline = self.broker.now() + _SHUTDOWN_GRACE_S
-        await asyncio.sleep(0)
-        while self.broker.lingering and self.broker.now() < deadline:
-            await asyncio.sleep(0.005)
-        for transport in list(self.broker.lingering.values()):
-            transport.abort()
-        await asyncio.sleep(0)
-
     async def wait_stopped(self) -> None:
         await self._stopped.wait()
+
+    def renew_certificates(self) -> None:
+        """Use the certificates of the current options for connections to come."""
+        broker = self.options.broker
+        if broker.tls is not None:
+            self._listener.replace_context(broker.tls)
+        if self._websocket is not None and broker.websocket is not None and broker.websocket.tls is not None:
+            self._websocket.replace_context(broker.websocket.tls)
 
     # -- lame duck --------------------------------------------------------------------------------
 

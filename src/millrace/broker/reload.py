@@ -1,0 +1,98 @@
+"""New options for a running broker: clients that are still welcome stay connected.
+
+What to change is decided in ``millrace.config``; here it is done.  After new users or accounts every
+client is looked at again: who would be refused today is refused now, who would land in another
+account is closed, and who stays loses the subscriptions it may no longer have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from millrace.broker import handshake
+from millrace.broker.auth import Authenticator, Identity
+from millrace.broker.close_reason import CloseReason
+from millrace.broker.options import BrokerOptions
+from millrace.protocol import errors
+
+if TYPE_CHECKING:
+    from millrace.broker.broker import Broker
+    from millrace.broker.connection import Connection
+
+_log = logging.getLogger("millrace.broker")
+
+
+def apply(broker: Broker, options: BrokerOptions) -> None:
+    """Take over `options`, all of which must be ones that can change while running."""
+    authenticator = Authenticator(options)  # may raise: before anything is touched
+    old, broker.options = broker.options, options
+    access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
+        options.authorization,
+        options.accounts,
+        options.mappings,
+        options.websocket,
+    )
+    broker.authenticator = authenticator
+    for connection in list(broker.connections.values()):
+        connection.parser.max_control_line = options.max_control_line
+        connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), options.ping_max)
+    if access_changed:
+        for account in broker.configure_accounts():
+            for connection in list(account.connections.values()):
+                broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+        broker.imports.wire()
+        for connection in list(broker.connections.values()):
+            if connection.session.identity is not None:
+                _check_again(broker, connection)
+    for connection in list(broker.connections.values()):
+        _refresh(broker, connection, tell=old.max_payload != options.max_payload)
+    broker.tick.flush()
+
+
+def _check_again(broker: Broker, connection: Connection) -> None:
+    candidate = handshake.candidate_of(broker, connection)
+    if candidate is None:
+        _settle(broker, connection, None)
+    elif candidate.slow and candidate.identity != connection.session.identity:
+        checking = broker.loop.run_in_executor(None, candidate.verify)
+        checking.add_done_callback(lambda done: _settle_later(broker, connection, done))
+    else:
+        # The password of a user that did not change was checked when it connected.
+        known = candidate.slow
+        _settle(broker, connection, connection.session.identity if known else candidate.verify())
+
+
+def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
+    if not connection.closed and not done.cancelled():
+        _settle(broker, connection, done.result())
+        if not connection.closed:
+            _refresh(broker, connection, tell=False)
+        broker.tick.flush()
+
+
+def _settle(broker: Broker, connection: Connection, identity: Identity | None) -> None:
+    if identity is None:
+        broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+    elif identity.account != connection.account.name:
+        broker.close(connection, CloseReason.CLIENT_CLOSED)
+    else:
+        connection.session.identity = identity
+
+
+def _refresh(broker: Broker, connection: Connection, *, tell: bool) -> None:
+    """Limits, permissions and the path of messages, as the options have them now."""
+    handshake.apply_limits(broker, connection)
+    handshake.choose_path(broker, connection)
+    permissions = connection.permissions
+    if permissions is not None:
+        for subscription in list(connection.subscriptions.values()):
+            if not permissions.may_subscribe(subscription.subject, subscription.queue):
+                broker.commands.remove_subscription(connection, subscription)
+                text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
+                connection.send(b"-ERR '%b'\r\n" % text)
+                _log.info("%s - Removed sub %r - not authorized", connection, subscription.subject.decode())
+        connection.filters_deliveries = permissions.filters_deliveries
+    if tell and connection.session.connect.protocol >= 1:
+        connection.send(handshake.update_info(broker, connection))

@@ -1,0 +1,42 @@
+"""Fixtures for the tests of programs that talk to NATS; pytest finds them once Millrace is installed.
+
+    async def test_orders_are_counted(millrace_server):
+        connection = await nats.connect(millrace_server.client_url)
+
+The server runs in a thread of its own, on a free loopback port, so the fixture serves synchronous
+tests and tests of any asyncio plugin alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from millrace.server.blocking import BlockingServer
+
+
+@pytest.fixture
+def make_millrace_server() -> Iterator[Callable[..., BlockingServer]]:
+    """Start servers with arguments of ``millrace.Server``; all are stopped when the test ends."""
+    from millrace.server.blocking import BlockingServer
+
+    running: list[BlockingServer] = []
+
+    def make(**arguments: Any) -> BlockingServer:
+        server = BlockingServer(**arguments)
+        server.start()
+        running.append(server)
+        return server
+
+    yield make
+    for server in reversed(running):
+        server.stop()
+
+
+@pytest.fixture
+def millrace_server(make_millrace_server: Callable[..., BlockingServer]) -> BlockingServer:
+    """A fresh server for one test."""
+    return make_millrace_server()
