@@ -113,6 +113,7 @@ class Connection(Subscriber):
         self.process()
 
     def eof_received(self) -> bool:
+        self.flush()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:

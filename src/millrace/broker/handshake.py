@@ -239,6 +239,8 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
     limits = connection.account.configured.limits
     session.max_subscriptions = _smaller(broker.options.max_subscriptions or -1, limits.max_subscriptions)
     connection.parser.max_payload = _smaller(broker.options.max_payload, limits.max_payload)
+    if session.kind is ConnectionType.WEBSOCKET and connection.transport is not None:
+        connection.transport.max_payload = connection.parser.max_payload
 
 
 def choose_path(broker: Broker, connection: Connection) -> None:

@@ -85,6 +85,7 @@ class Listener:
         self._tls = tls
         self._context = server_context(tls) if tls is not None else None
         self._rate = HandshakeRate(tls.connection_rate_limit, SystemClock()) if tls is not None else None
+        self._upgrader = self._make_upgrader()
         self._servers: list[asyncio.Server] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -113,6 +114,13 @@ class Listener:
         for sock in self._sockets:
             sock.close()
 
+    def _make_upgrader(self) -> Upgrader | None:
+        """Built at the start, so that an origin or header that cannot be used fails there."""
+        options = self._broker.options.websocket
+        if self._kind is not ConnectionType.WEBSOCKET or options is None:
+            return None
+        return Upgrader(options)
+
     def replace_context(self, tls: TlsOptions) -> None:
         """Use new certificates for connections to come."""
         self._context = server_context(tls)
@@ -126,9 +134,10 @@ class Listener:
     def _make_websocket(self) -> WebSocketProtocol:
         options = self._broker.options.websocket
         assert options is not None
+        assert self._upgrader is not None
         return WebSocketProtocol(
             self._broker.loop,
-            Upgrader(options),
+            self._upgrader,
             self._make_websocket_client,
             max_payload=self._broker.options.max_payload,
             handshake_timeout_s=options.handshake_timeout_s,

@@ -1,1 +1,1 @@
-"""JetStream: streams, consumers and the API on top of them."""
+"""Streams, consumers and their API, seen through narrow ports: no socket and no event loop here."""
