@@ -253,6 +253,9 @@ def _check_websocket(
 def _monitor(settings: Settings, broker: BrokerOptions, notes: Notes) -> MonitorOptions:
     http_port = settings.get("http_port") or None
     https_port = settings.get("https_port") or None
+    for number in (http_port, https_port):
+        if number is not None and not -1 <= number <= 65535:
+            notes.error(f"there is no port {number}")
     if http_port and https_port:
         notes.error(
             f"can't specify both HTTP ({http_port}) and HTTPS ({https_port}) ports", settings.at("https_port")
