@@ -293,7 +293,7 @@ def _jetstream(
     if values.get("info_queue_limit", 0) <= 0:
         values["info_queue_limit"] = values.get("request_queue_limit", JetStreamOptions().request_queue_limit)
     accounts = {block.account.name: block.jetstream for block in blocks if block.jetstream is not None}
-    if system_account in accounts:
+    if system_account in accounts and settings.get("jetstream"):
         notes.error(
             "JetStream cannot be enabled on the system account",
             next(block.at for block in blocks if block.account.name == system_account),

@@ -74,7 +74,8 @@ max_subscriptions max_subs max_sub_tokens max_traced_msg_len ping_interval ping_
 write_timeout lame_duck_duration lame_duck_grace_period no_auth_user system_account system no_system_account
 no_header_support no_fast_producer_stall max_closed_clients server_tags server_metadata feature_flags
 mappings maps disable_sublist_cache default_js_domain proxy_protocol store_dir authorization accounts
-tls allow_non_tls jetstream websocket ws mqtt cluster gateway leafnodes operator resolver resolver_preload trusted_keys
+tls allow_non_tls jetstream websocket ws mqtt cluster gateway leafnodes operator resolver
+resolver_preload trusted_keys
 """
 
 
@@ -313,7 +314,7 @@ def test_users_of_the_system_account_alone_leave_the_global_account_open(loaded:
 
 def test_jetstream_is_refused_on_the_system_account(loaded: Loader) -> None:
     with pytest.raises(ConfigError, match="cannot be enabled on the system account") as caught:
-        loaded("port: 1\naccounts { $SYS: { jetstream: enabled } }")
+        loaded("jetstream: true\naccounts { $SYS: { jetstream: enabled } }")
     assert caught.value.line == 2
 
 
