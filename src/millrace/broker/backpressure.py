@@ -28,6 +28,7 @@ class Backpressure:
     """The backlog of one connection."""
 
     def __init__(self, connection: Connection) -> None:
+        self.stalls = 0  # how often this sender was paused
         self._connection = connection
         self._mark = 0  # bytes that must have gone when the timer fires
         self._gone = 0  # bytes that had gone when it was set
@@ -67,6 +68,7 @@ class Backpressure:
         connection = self._connection
         if connection.closed or connection.suspended or self._stall_timer is not None:
             return
+        self.stalls += 1
         connection.broker.stalled_clients += 1
         connection.transport.pause_reading()
         self._stall_timer = connection.broker.loop.call_later(_STALL_S, self._resume)

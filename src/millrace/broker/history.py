@@ -29,6 +29,7 @@ class ClosedConnection:
     stopped_ns: int  # wall clock
     last_activity: float  # monotonic
     round_trip_s: float
+    stalls: int  # how often it was paused for sending too fast
     in_messages: int
     in_bytes: int
     out_messages: int
@@ -45,6 +46,7 @@ class ClosedConnection:
             stopped_ns=now_ns,
             last_activity=connection.last_activity,
             round_trip_s=connection.keepalive.round_trip_s,
+            stalls=connection.backpressure.stalls,
             in_messages=connection.in_messages,
             in_bytes=connection.in_bytes,
             out_messages=connection.out_messages,
