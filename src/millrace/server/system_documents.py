@@ -1,0 +1,105 @@
+"""The documents that system requests ask for, and the options that each of them takes.
+
+The documents themselves are made where HTTP gets them from, in ``server.monitor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millrace.base.errors import MillraceError
+from millrace.server.monitor.accountz import (
+    AccountStatzOptions,
+    AccountzOptions,
+    account_info,
+    account_statz,
+    accountz,
+)
+from millrace.server.monitor.clusterz import gatewayz, leafz, routez
+from millrace.server.monitor.connz import ConnzOptions, connz
+from millrace.server.monitor.healthz import HealthzOptions, healthz
+from millrace.server.monitor.jsz import JszOptions, jetstream_of, jsz
+from millrace.server.monitor.queries import BadRequest
+from millrace.server.monitor.subsz import SubszOptions, subsz
+from millrace.server.monitor.varz import varz
+from millrace.server.system_options import NoOptions
+
+if TYPE_CHECKING:
+    from millrace.server.server import Server
+
+
+class NoAnswer(MillraceError):
+    """There is nothing to say: the asker hears nothing, as if it had asked another server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What can be asked for.
+
+    `build` gets the server, the options and the name of the account that it is about (empty: all);
+    a MillraceError from it is told to the asker.
+    """
+
+    owner: str  # what complaints call the options
+    options: type[msgspec.Struct]
+    build: Callable[[Server, Any, str], Any]
+
+
+def _account_connz(server: Server, options: ConnzOptions, about: str) -> Any:
+    document = connz(server, msgspec.structs.replace(options, account=about))
+    wanted = server.broker.connections.get(options.cid)
+    if wanted is not None and wanted.account.name != about:
+        # Any account may ask this about itself: a number must not show it another account's client.
+        return msgspec.structs.replace(document, num_connections=0, connections=[])
+    return document
+
+
+def _account_subsz(server: Server, options: SubszOptions, about: str) -> Any:
+    return subsz(server, msgspec.structs.replace(options, account=about, subscriptions=True))
+
+
+def _account_jsz(server: Server, options: JszOptions, about: str) -> Any:
+    if jetstream_of(server) is None:
+        raise BadRequest("jetstream not enabled")
+    return jsz(server, msgspec.structs.replace(options, account=about))
+
+
+def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Any:
+    if about:
+        options = msgspec.structs.replace(options, accounts=[about])
+    document = account_statz(server, options)
+    if not document.account_statz and not options.include_unused:
+        raise NoAnswer("no account that is in use")
+    return document
+
+
+SERVER_DOCUMENTS: Final = {
+    "VARZ": Document("VarzEventOptions", NoOptions, lambda server, _options, _about: varz(server)),
+    "CONNZ": Document("ConnzEventOptions", ConnzOptions, lambda server, options, _: connz(server, options)),
+    "SUBSZ": Document("SubszEventOptions", SubszOptions, lambda server, options, _: subsz(server, options)),
+    "ROUTEZ": Document("RoutezEventOptions", NoOptions, lambda server, _options, _about: routez(server)),
+    "GATEWAYZ": Document(
+        "GatewayzEventOptions", NoOptions, lambda server, _options, _about: gatewayz(server)
+    ),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "ACCOUNTZ": Document(
+        "AccountzEventOptions", AccountzOptions, lambda server, options, _: accountz(server, options)
+    ),
+    "JSZ": Document("JszEventOptions", JszOptions, lambda server, options, _: jsz(server, options)),
+    "HEALTHZ": Document(
+        "HealthzEventOptions", HealthzOptions, lambda server, options, _: healthz(server, options)
+    ),
+}
+
+ACCOUNT_DOCUMENTS: Final = {
+    "CONNZ": Document("ConnzEventOptions", ConnzOptions, _account_connz),
+    "SUBSZ": Document("SubszEventOptions", SubszOptions, _account_subsz),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "JSZ": Document("JszEventOptions", JszOptions, _account_jsz),
+    "INFO": Document("AccInfoEventOptions", NoOptions, lambda server, _, about: account_info(server, about)),
+    "STATZ": Document("AccountStatzEventOptions", AccountStatzOptions, _account_statz),
+}
