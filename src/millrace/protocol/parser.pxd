@@ -66,11 +66,12 @@ cdef class Parser:
     cdef int _publish(self, Py_ssize_t i, bint with_headers) except? -1
     @cython.locals(p="const unsigned char*", i=Py_ssize_t, value=Py_ssize_t, digit="unsigned char")
     cdef Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end)
+    cdef int _keep_word(self, Py_ssize_t word_end) except? -1
     cdef int _cut_line(self, Py_ssize_t line_start) except? -1
     cdef int _cut_body(self, Py_ssize_t missing) except? -1
     @cython.locals(first=int, second=int, found=int)
     cdef int _control(self, Py_ssize_t i) except? -1
     @cython.locals(index=Py_ssize_t, seen=int, wanted=int)
     cdef int _keyword(self, Py_ssize_t i, bytes word) except? -1
-    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, found=int, ignored=bint)
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, word_end=Py_ssize_t, found=int, ignored=bint)
     cdef int _line(self, Py_ssize_t i, bytes word, int op) except? -1

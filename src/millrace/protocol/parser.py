@@ -11,7 +11,8 @@ takes a copy.
 
 A frame cut in two by a read boundary is put together here: a cut argument line is parsed anew when
 more arrives (it is at most ``max_control_line`` long), and a cut body is only counted until all of
-it has come.  So a frame is looked at twice at most, whatever the sizes of the reads.
+it has come.  So a body is looked at once, or twice if the cut is inside its CRLF, whatever the sizes
+of the reads.
 
 The rules are nats-server's, including its odd ones (a bare LF ends a line, ``CONNECT{}`` needs no
 blank, whatever follows ``PING`` on its line is ignored).  Not here: what an operation means.
@@ -184,8 +185,11 @@ class Parser:
     def _publish(self, i: int, with_headers: bool) -> int:
         p = self._buf
         n = self._end
+        line_start = i
         while i < n and (p[i] == _SPACE or p[i] == _TAB):
             i += 1
+        if i >= n:
+            return self._keep_word(line_start)
         line_start = i
         # Where the last tokens begin and end: a is the newest, d the oldest of four.
         a = a_end = b = b_end = c = c_end = d = d_end = 0
@@ -208,7 +212,9 @@ class Parser:
             a_end = i
         if i >= n:
             return self._cut_line(line_start)
-        if i - line_start > self.max_control_line + 1:
+        if i - line_start > self.max_control_line and (
+            p[i - 1] != _CR or i - line_start > self.max_control_line + 1
+        ):
             return _LINE_TOO_LONG
         if with_headers and not self.headers_allowed:
             return _BAD_ARGUMENTS
@@ -245,9 +251,11 @@ class Parser:
         i += 1
         end = i + size
         if end + 2 > n:
-            if end < n and p[end] != _CR:
+            if end >= n:
+                return self._cut_body(end + 1 - n)
+            if p[end] != _CR:
                 return _UNKNOWN
-            return self._cut_body(end + 2 - n)
+            return self._cut_body(1)
         if p[end] != _CR or p[end + 1] != _LF:
             return _UNKNOWN
         frame.buf = self._buf
@@ -267,6 +275,13 @@ class Parser:
                 return -1
             value = value * 10 + (digit - _ZERO)
         return value
+
+    def _keep_word(self, word_end: int) -> int:
+        """All behind the word means nothing: drop it, so that an endless line costs nothing."""
+        self._buf = self._buf[self._position : word_end]
+        self._position = 0
+        self._end = len(self._buf)
+        return _NEED_MORE
 
     def _cut_line(self, line_start: int) -> int:
         if self._end - line_start > self.max_control_line + 1:  # a CR may be the last byte
@@ -327,17 +342,15 @@ class Parser:
         if found <= 0:
             return found
         start = i + len(word)
+        word_end = start
         ignored = op == Op.PING or op == Op.PONG or op == Op.OK
         if not ignored:
             while start < self._end and (self._buf[start] == _SPACE or self._buf[start] == _TAB):
                 start += 1
         end = self._buf.find(b"\n", start, self._end)
         if end < 0:
-            if ignored:  # keep the word only, so that an endless line costs nothing
-                self._buf = self._buf[i:start]
-                self._position = 0
-                self._end = start - i
-                return _NEED_MORE
+            if ignored or start == self._end:
+                return self._keep_word(word_end)
             return self._cut_line(start)
         self._position = end + 1
         if ignored:
