@@ -104,6 +104,17 @@ class Server:
         return ports
 
     @property
+    def monitor(self) -> Monitor | None:
+        """The monitoring endpoint, if there is one."""
+        return self._monitor
+
+    @property
+    def ready(self) -> bool:
+        """Whether new clients are taken."""
+        listener = getattr(self, "_listener", None)
+        return listener is not None and listener.port > 0 and not self.broker.lame_duck and not self._stopping
+
+    @property
     def monitor_url(self) -> str:
         if self._monitor is None:
             raise LookupError("this server has no monitoring endpoint")
