@@ -1,5 +1,6 @@
 """The parser against a naive one, on random streams cut at random places."""
 
+import itertools
 import tracemalloc
 
 import pytest
@@ -39,7 +40,7 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     data = draw(STREAMS)
     cuts = sorted(draw(st.sets(st.integers(0, len(data)), max_size=12)))
     bounds = [0, *cuts, len(data)]
-    return data, [data[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return data, [data[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 @settings(max_examples=600, deadline=None)
