@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from millrace.base.ids import nuid
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.observer import Observer
 from millrace.broker.options import GLOBAL_ACCOUNT
@@ -166,8 +167,11 @@ class AccountCount:
         """Tell now, and again when it has been quiet for a while."""
         system = self._broker.system_account
         if system is not None:
+            event_id = nuid()  # one event, on two subjects
             for subject in self._subjects:
-                self._outbox.announce(system, subject, lambda info: account_connections(info, self._account))
+                self._outbox.announce(
+                    system, subject, lambda info: account_connections(info, self._account, event_id)
+                )
         # The timer is left alone and looks at the time itself: setting it for each client would cost more.
         self._due = self._broker.now() + _ACCOUNT_INTERVAL_S
         if self._timer is None and self._account.connections:

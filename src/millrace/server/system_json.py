@@ -5,13 +5,15 @@ Only asked about texts that were already found wrong, so it may be slow; values 
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final, NoReturn
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_CUT_ESCAPE: Final = re.compile(r"\\|\\u[0-9a-fA-F]{0,3}")  # right as far as it goes
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
+_BEGUN: Final = re.compile(r"(?P<fraction>\.)|(?P<exponent>[eE][+-]?)")
+_CUT_SHORT: Final = "unexpected end of JSON input"
 _WORDS: Final = ("true", "false", "null")
 _MAX_DEPTH: Final = 200  # deeper texts are not worth a precise complaint
 
@@ -88,13 +90,14 @@ class _Scanner:
     def _string(self) -> None:
         self._at = self._end_of(_STRING)
         if self._text.startswith("\\", self._at):
-            self._at += 1
-            if self._text.startswith("u", self._at):
-                self._at = self._end_of(re.compile("u[0-9a-fA-F]{0,3}"))
-                self._refuse("in \\u hexadecimal character escape")
-            self._refuse("in string escape code")
+            escape = self._text[self._at : self._at + 6]
+            if not escape.startswith("\\u"):
+                escape = escape[:2]
+            if _CUT_ESCAPE.fullmatch(escape):
+                raise _Wrong(_CUT_SHORT)
+            raise _Wrong(f"invalid escape sequence `{escape}` in string")
         if not self._text.startswith('"', self._at):
-            self._refuse("in string literal")
+            self._refuse("in string")
         self._at += 1
 
     def _word(self, word: str) -> None:
@@ -105,17 +108,14 @@ class _Scanner:
 
     def _number(self) -> None:
         found = _NUMBER.match(self._text, self._at)
-        if found is None:  # a minus and nothing to it
+        if found is None:  # a minus and no digit
             self._at += 1
             self._refuse("in numeric literal")
         self._at = found.end()
-        rest = self._text[self._at : self._at + 2]
-        if rest[:1] == "." and "." not in found[0] and "e" not in found[0].lower():
-            self._at += 1
-            self._refuse("after decimal point in numeric literal")
-        elif rest[:1] in ("e", "E") and "e" not in found[0].lower():
-            self._at += 2 if rest[1:] in ("+", "-") else 1
-            self._refuse("in exponent of numeric literal")
+        begun = _BEGUN.match(self._text, self._at)
+        if begun is not None and not found[begun.lastgroup or 0]:
+            self._at = begun.end()
+            self._refuse("in numeric literal")
 
     def _next(self, context: str, allowed: str) -> str:
         """The next character that is no space, which must be one of `allowed`; it is not taken."""
@@ -134,13 +134,9 @@ class _Scanner:
 
     def _refuse(self, context: str) -> NoReturn:
         if self._at >= len(self._text):
-            raise _Wrong("unexpected end of JSON input")
+            raise _Wrong(_CUT_SHORT)
         raise _Wrong(f"invalid character {_quoted(self._text[self._at])} {context}")
 
 
 def _quoted(character: str) -> str:
-    if character == "'":
-        return "'\\''"
-    if character == '"':
-        return "'\"'"
-    return f"'{json.dumps(character, ensure_ascii=False)[1:-1]}'"
+    return "'\\''" if character == "'" else repr(character)

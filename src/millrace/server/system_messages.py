@@ -176,10 +176,10 @@ def disconnect_event(server: ServerInfo, connection: Connection, reason: str) ->
     )
 
 
-def account_connections(server: ServerInfo, account: Account) -> AccountConnections:
+def account_connections(server: ServerInfo, account: Account, event_id: str) -> AccountConnections:
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
-        id=nuid(),
+        id=event_id,
         timestamp=timestamp(time.time_ns()),
         server=server,
         **msgspec.structs.asdict(account_stat(account)),

@@ -70,7 +70,7 @@ def decode(payload: bytes, owner: str, kind: type[Options]) -> tuple[Options, Fi
 def _decode(payload: bytes, owner: str, fields: dict[str, str]) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(payload)
-    except ValueError as error:  # includes msgspec's errors
+    except (ValueError, RecursionError) as error:  # includes msgspec's errors
         raise BadRequest(syntax_error(payload) or str(error)) from None
     if body is None:
         return {}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millrace.base.errors import MillraceError
+from millrace.base.ids import nuid
 from millrace.broker import handshake
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.connection import Connection
@@ -54,6 +55,12 @@ class ClientRequest(msgspec.Struct, frozen=True):
     """The body of KICK and LDM."""
 
     cid: int = 0
+
+
+class AccountRequest(msgspec.Struct, frozen=True):
+    """The body of CONNS; the account is named in the subject too."""
+
+    acc: str = ""
 
 
 class SystemRequests:
@@ -180,11 +187,16 @@ class SystemRequests:
     def _connections(self, message: Message, account: Account) -> None:
         """How many connections an account has, in the form of the event; nothing if it has none."""
         name = message.subject.split(b".")[_ACCOUNT_TOKEN].decode(errors="replace")
+        try:
+            request, _ = decode(message.payload, "AccountRequest", AccountRequest)
+        except BadRequest as error:
+            _log.error("System request for the connections of an account: %s", error)
+            return
         about = self._broker.accounts.get(name)
-        if message.reply and about is not None and about.connections:
-            self._outbox.answer(
-                account, message.reply, account_connections(self._outbox.server_info(), about)
-            )
+        if not message.reply or about is None or not about.connections or request.acc not in ("", name):
+            return
+        document = account_connections(self._outbox.server_info(), about, nuid())
+        self._outbox.answer(account, message.reply, document)
 
     def _user_info(self, message: Message, account: Account) -> None:
         if message.reply:
@@ -226,7 +238,7 @@ class SystemRequests:
             try:
                 request, _ = decode(message.payload or b" ", "ClientRequest", ClientRequest)
             except BadRequest as error:
-                _log.error("Error unmarshalling kick client request: %s", error)
+                _log.error("System request to close or warn a client: %s", error)
                 return
             self._command(message, account, lambda: act(request.cid))
 
