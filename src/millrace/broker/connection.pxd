@@ -30,8 +30,8 @@ cdef class Connection(Subscriber):
     cdef readonly Parser parser
     cdef readonly unsigned long long cid
     cdef public object transport
-    cdef public object account
-    cdef public SubjectSpace space
+    cdef readonly object account
+    cdef readonly SubjectSpace space
     cdef public dict subscriptions
     cdef public bint closed
     cdef public bint suspended
@@ -56,6 +56,7 @@ cdef class Connection(Subscriber):
     cdef OutBuffer _out
     cdef Route _route
 
+    cpdef enter(self, object account)
     @cython.locals(parser=Parser, op=int)
     cpdef process(self)
     @cython.locals(frame=Frame, route=Route, taken=Py_ssize_t)

@@ -100,6 +100,12 @@ class Connection(Subscriber):
         self._out: OutBuffer | None = None
         self._route: Route | None = None
 
+    def enter(self, account: Any) -> None:
+        """Belong to `account` from now on; a route through the last one must not be used again."""
+        self.account = account
+        self.space = account.space
+        self._route = None
+
     # -- transport callbacks ----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:

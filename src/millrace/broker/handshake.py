@@ -102,6 +102,7 @@ def without_connect(broker: Broker, connection: Connection) -> None:
         return
     connection.session.stop_auth_timer()
     connection.session.connect_received = True
+    connection.session.connect_skipped = True
     _authenticate(broker, connection)
 
 
@@ -110,13 +111,14 @@ def connect(broker: Broker, connection: Connection) -> None:
     session.stop_auth_timer()
     try:
         session.connect = session.connect.updated(connection.parser.argument())
-    except ValueError as error:  # includes msgspec's errors
+    except (ValueError, RecursionError) as error:  # msgspec's errors, and JSON nested too deep
         _log.debug("%s - bad CONNECT: %s", connection, error)
         broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
         return
     if session.connect_received:
         broker.commands.remove_all_subscriptions(connection)
     session.connect_received = True
+    session.connect_skipped = False
     connection.keepalive.start()
     _authenticate(broker, connection)
 
@@ -196,8 +198,7 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
     if connect.account or connect.new_account or account is None:
         _refuse(broker, connection)
         return
-    if account is not connection.account or session.identity is None:
-        connection.account.discard(connection)
+    if connection.cid not in account.connections:
         if account.is_full():
             broker.close(
                 connection,
@@ -205,11 +206,11 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
                 errors.MAX_ACCOUNT_CONNECTIONS,
             )
             return
+        connection.account.discard(connection)
         account.add(connection)
+        connection.enter(account)
     session.identity = identity
     connection.parser.connect_first = False
-    connection.account = account
-    connection.space = account.space
     apply_limits(broker, connection)
     connection.headers = broker.options.headers and connect.headers
     connection.parser.headers_allowed = connection.headers
@@ -225,7 +226,7 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
     connection.no_responders = connect.no_responders
     choose_path(broker, connection)
     broker.observer.client_connected(connection)
-    if connect.verbose and session.connect_received:
+    if connect.verbose and not session.connect_skipped:
         connection.send(b"+OK\r\n")
 
 

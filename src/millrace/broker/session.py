@@ -54,6 +54,7 @@ class Session:
     identity: Identity | None = None
     cookies: ConnectOptions | None = None  # credentials from the upgrade request of a web socket
     connect_received: bool = False
+    connect_skipped: bool = False  # admitted as the `no_auth_user`, by another operation than CONNECT
     greeted: bool = False  # INFO went out before the transport was there
     pong_sent: bool = False
     auth_timer: Any = None
