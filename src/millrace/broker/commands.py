@@ -26,6 +26,7 @@ _RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$JS.ACK.")
 _GATEWAY_PREFIX: Final = b"_GR_."
 _CONSENSUS_PREFIX: Final = b"$NRG."
 _SYSTEM_QUEUE: Final = b"_sys_"
+_MAX_DIGITS: Final = 9  # of a number in an operation
 
 _FATAL: Final = {
     Op.UNKNOWN: (CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION),
@@ -132,8 +133,7 @@ class Commands:
         connection.keepalive.heard(self._broker.now())
         subscription = connection.subscriptions.get(arguments[0])
         if subscription is not None:
-            # A bad number counts as none, as in the reference.
-            most = int(arguments[1]) if len(arguments) == 2 and arguments[1].isdigit() else 0
+            most = _limit(arguments[1]) if len(arguments) == 2 else 0
             if most > subscription.delivered:
                 subscription.max = most
             else:
@@ -204,6 +204,11 @@ class Commands:
 def _split(argument: bytes) -> list[bytes]:
     """Tokens between runs of blanks; other white space belongs to a token, as in the reference."""
     return [token for token in argument.replace(b"\t", b" ").replace(b"\r", b" ").split(b" ") if token]
+
+
+def _limit(argument: bytes) -> int:
+    """The number of an UNSUB; a bad one, or one too long, counts as none, as in the reference."""
+    return int(argument) if argument.isdigit() and len(argument) <= _MAX_DIGITS else 0
 
 
 def _error(text: bytes) -> bytes:
