@@ -40,6 +40,7 @@ from millrace.protocol.parser import Parser, make_frame
 _log = logging.getLogger("millrace.broker")
 
 _FIRST_CID: Final = 5  # the numbers below it are the reference's internal clients
+_DEFAULT_CLOSED: Final = 10_000  # remembered when the options say 0, as in the reference
 _LINGER_S: Final = 2.0  # for the last words to a client that is being closed
 
 
@@ -66,7 +67,9 @@ class Broker:
         self.observer = observer or Observer()
         self.authenticator = Authenticator(broker_options)
         self.connections: dict[int, Connection] = {}
-        self.closed: deque[ClosedConnection] = deque(maxlen=broker_options.max_closed_clients or None)
+        self.closed: deque[ClosedConnection] = deque(
+            maxlen=broker_options.max_closed_clients or _DEFAULT_CLOSED
+        )
         self.accounts: dict[str, Account] = {}
         self.configure_accounts()
         self.imports = Imports(self)
@@ -282,6 +285,8 @@ class Broker:
             connection.send(b"-ERR '%b'\r\n" % error)
         if flush:
             connection.stop()
+            if connection.session.reason is not None:
+                return  # writing its last words made it a slow consumer, and ended it
             close_transport = getattr(connection.transport, "close_with", None)
             if close_transport is not None:  # a web socket can say why
                 close_transport(reason.value)
