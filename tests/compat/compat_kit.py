@@ -1,5 +1,6 @@
 """Shared by the conformance tests: names for fixtures' types, and small readers of what servers say."""
 
+import asyncio
 import json
 import time
 import urllib.error
@@ -7,7 +8,9 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import nats
 import nkeys
+from nats.aio.client import Client as NatsConnection
 
 from millrace.testing.reference import ServerProcess
 from millrace.testing.wire import WireClient
@@ -96,3 +99,11 @@ def subscribe_refused(subject: str, queue: str = "") -> bytes:
 def login(join: Dial, server: ServerProcess, user: str, **options: object) -> WireClient:
     """Join as a user of one of our configurations, where the password of everybody is `p`."""
     return join(server, user=user, **{"pass": "p"}, **options)
+
+
+async def library(url: str, **options: Any) -> NatsConnection:
+    """Connect with nats-py, which otherwise tries for minutes what has failed once."""
+    async with asyncio.timeout(10):
+        return await nats.connect(
+            url, **{"allow_reconnect": False, "max_reconnect_attempts": 1, "connect_timeout": 5, **options}
+        )

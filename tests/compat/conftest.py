@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from compat_kit import Dial
+from papers import Papers
 from shapes import ShapeBook
 
 from millrace.testing.reference import ServerKind, ServerProcess
@@ -45,3 +46,8 @@ def shapes(request: pytest.FixtureRequest, server_kind: ServerKind) -> ShapeBook
     if record and server_kind is not ServerKind.NATS_SERVER:
         pytest.skip("recordings are taken from nats-server")
     return ShapeBook(record=record)
+
+
+@pytest.fixture(scope="session")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers.issue(tmp_path_factory.mktemp("certificates"))
