@@ -28,7 +28,7 @@ _log = logging.getLogger("millrace.monitor")
 MAX_CLIENTS: Final = 1024  # file descriptors are for those who bring messages
 MAX_HEAD: Final = 64 * 1024  # bytes of a request line and its headers
 _MAX_BODY: Final = 256 * 1024  # bytes read and forgotten; a longer body ends the connection
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1024
 _CHUNK: Final = 64 * 1024
 
 
@@ -147,11 +147,14 @@ class _Client:
                 request = await self._next_request(self._timeouts.head if first else self._timeouts.idle)
             except h11.RemoteProtocolError as error:
                 await self._refuse(error.error_status_hint)
+                await self._linger()
                 return
             if request is None:
                 return
+            holds_body_back = self._http.they_are_waiting_for_100_continue
             await self._answer(request)
-            if not await self._skip_body():
+            if holds_body_back or not await self._skip_body():
+                await self._linger()
                 return
             self._http.start_next_cycle()
             first = False
@@ -163,6 +166,14 @@ class _Client:
                 await self._writer.wait_closed()
         except (OSError, TimeoutError, asyncio.CancelledError):
             self._writer.transport.abort()
+
+    async def _linger(self) -> None:
+        """Let the last answer arrive: to close on bytes that were not read yet can destroy it."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+        async with self._limit(self._timeouts.close):
+            while await self._reader.read(_CHUNK):
+                pass
 
     async def _next_request(self, wait_s: float) -> h11.Request | None:
         """The head of the next request, or None if the client has no more."""
@@ -223,7 +234,7 @@ class _Client:
 
     async def _skip_body(self) -> bool:
         """Read what is left of the request; whether another one may follow."""
-        if self._http.our_state is not h11.DONE or self._http.they_are_waiting_for_100_continue:
+        if self._http.our_state is not h11.DONE:
             return False
         skipped = 0
         async with self._limit(self._timeouts.head):
