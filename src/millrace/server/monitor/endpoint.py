@@ -76,6 +76,7 @@ class Monitor:
         """A renewed certificate is used from the next handshake on."""
         tls = self._server.options.monitor.tls
         if self._context is not None and tls is not None:
+            server_context(_without_client_certificates(tls))  # complains better about what cannot be
             self._context.load_cert_chain(tls.cert_file, tls.key_file)
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,7 +23,9 @@ from millrace.server.monitor.queries import BadRequest
 from millrace.server.monitor.routes import Routes
 from millrace.server.monitor.subsz import SubszOptions, subsz
 from millrace.server.monitor.varz import varz
+from millrace.server.reload import reload_configuration
 from millrace.server.server import Server
+from millrace.testing.certs import CertificateAuthority, IssuedCertificate
 
 
 @pytest.fixture
@@ -234,3 +238,37 @@ def test_the_processor_load_is_not_measured_over_moments(monkeypatch: pytest.Mon
 )
 def test_secrets_of_the_command_line_are_hidden(arguments: list[str], shown: list[str]) -> None:
     assert internals.redacted(arguments) == shown
+
+
+async def test_a_renewed_certificate_is_used_after_a_reload(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    first, second = authority.issue_for_loopback("first"), authority.issue_for_loopback("second")
+    cert_file, key_file = tmp_path / "server.pem", tmp_path / "server.key"
+
+    def install(certificate: IssuedCertificate) -> None:
+        cert_file.write_bytes(certificate.cert_file.read_bytes())
+        key_file.write_bytes(certificate.key_file.read_bytes())
+
+    install(first)
+    config = tmp_path / "server.conf"
+    config.write_text(
+        f'host: 127.0.0.1, port: -1, https: "127.0.0.1:-1", '
+        f'tls: {{ cert_file: "{cert_file}", key_file: "{key_file}" }}'
+    )
+    async with Server(config=str(config)) as running:
+        assert running.monitor is not None
+        port = running.monitor.port
+        before = await _common_name(port, authority.client_context())
+        install(second)
+        reload_configuration(running)
+        after = await _common_name(port, authority.client_context())
+    assert (before, after) == ("first", "second")
+
+
+async def _common_name(port: int, context: ssl.SSLContext) -> str:
+    """Who the server at this port says it is."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    certificate = writer.get_extra_info("peercert")
+    writer.close()
+    await writer.wait_closed()
+    return str(dict(pair for relative in certificate["subject"] for pair in relative)["commonName"])
