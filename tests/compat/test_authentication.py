@@ -4,7 +4,6 @@ import base64
 import json
 from typing import Any
 
-import bcrypt
 import nkeys
 import pytest
 from compat_kit import (
@@ -20,9 +19,9 @@ from compat_kit import (
 from millrace.testing.reference import ServerProcess, ServerProcessError
 
 PLAIN = "s3cret-word"
-# The lowest cost keeps the test fast; the cost is part of the hash, so it changes nothing else.
-HASHED = bcrypt.hashpw(b"hashed-word", bcrypt.gensalt(4, prefix=b"2a")).decode()
-HASHED_B = bcrypt.hashpw(b"hashed-b", bcrypt.gensalt(4, prefix=b"2b")).decode()
+# Of hashed-word and hashed-b; fixed, so that the ids of tests are.  The lowest cost keeps them fast.
+HASHED = "$2a$04$kHFg9pHKVot5qSj7a54GxefeC5IcmiuZhjSjf3dmk06BPEcdVmSwK"
+HASHED_B = "$2b$04$EemoDhidERxQwR7WsQ3sDu/qgraoYOxyTWi0rtATi/3GuSPeRqpOK"
 SEED, PUBLIC = nkey_user(b"a" * 32)
 STRANGER_SEED, STRANGER = nkey_user(b"b" * 32)
 

@@ -121,7 +121,7 @@ def _message(argument: bytes, after: bytes, limits: Limits, *, with_headers: boo
     if end != b"\r\n":
         raise _Incomplete
     reply = tokens[1] if len(tokens) == 2 + sizes else b""
-    headers = after[:header_size] if with_headers else None
+    headers = after[:header_size] if with_headers and header_size else None
     event = Event(Op.PUB, b"", tokens[0], reply, headers, after[header_size:total])
     return event, after[total + 2 :]
 

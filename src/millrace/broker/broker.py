@@ -159,7 +159,8 @@ class Broker:
         tls_options = self.options.tls
         fields: dict[str, Any] = {"host": self.listen_host, "port": self.listen_port}
         if self.options.client_advertise:
-            fields["connect_urls"] = (self.options.client_advertise,)
+            host, _, port = self.options.client_advertise.rpartition(":")
+            fields |= {"host": host, "port": int(port)} if host else {"host": port}
         if tls_options is not None:
             fields["tls_required"] = not tls_options.allow_non_tls
             fields["tls_available"] = tls_options.allow_non_tls

@@ -7,7 +7,9 @@ while it is connected comes from here or from ``handshake``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from millrace.broker import handshake
 from millrace.broker.close_reason import CloseReason
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from millrace.protocol.parser import Frame
 
 _OK: Final = b"+OK\r\n"
-_RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$JS.ACK.")
-_GATEWAY_PREFIX: Final = b"_GR_."
+_RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK.")
+_GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
 _CONSENSUS_PREFIX: Final = b"$NRG."
 _SYSTEM_QUEUE: Final = b"_sys_"
 _MAX_DIGITS: Final = 9  # of a number in an operation
@@ -48,9 +50,9 @@ class Commands:
             Op.UNSUB: self._unsubscribe,
             Op.PING: self._ping,
             Op.PONG: lambda connection: connection.keepalive.pong(broker.now()),
-            Op.INFO: lambda connection: None,  # from a client it means nothing
+            Op.INFO: self._info,
             Op.OK: lambda connection: None,
-            Op.ERR: lambda connection: broker.close(connection, CloseReason.CLIENT_CLOSED),
+            Op.ERR: lambda connection: broker.close(connection, CloseReason.PARSE_ERROR),
         }
 
     def execute(self, connection: Connection, op: int) -> None:
@@ -63,6 +65,13 @@ class Commands:
         else:
             reason, text = _FATAL[Op(op)]
             self._broker.close(connection, reason, text)
+
+    def _info(self, connection: Connection) -> None:
+        """From a client it means nothing, but it has to be JSON."""
+        try:
+            msgspec.json.decode(connection.parser.argument(), type=dict[str, Any])
+        except (msgspec.MsgspecError, RecursionError):
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
 
     # -- pings ------------------------------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class Commands:
 
     def may_name(self, connection: Connection, subject: bytes) -> bool:
         """Whether a client may publish to a subject of this name at all."""
-        if subject.startswith(_GATEWAY_PREFIX) or (
+        if subject.startswith(_GATEWAY_PREFIXES) or (
             subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
         ):
             connection.send(_error(errors.publish_violation(subject)))

@@ -106,6 +106,9 @@ class Connection(Subscriber):
         self.space = account.space
         self._route = None
 
+    def __str__(self) -> str:
+        return f"{self.session.ip}:{self.session.port} - cid:{self.cid}"
+
     # -- transport callbacks ----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
@@ -188,7 +191,7 @@ class Connection(Subscriber):
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]
         if first == _UNDERSCORE or first == _DOLLAR:
-            return frame.buf.startswith((b"_R_.", b"_GR_.", b"$JS.ACK."), frame.reply_start)
+            return frame.buf.startswith((b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK."), frame.reply_start)
         return False
 
     # -- the way out ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millrace.base.ids import nuid
-from millrace.broker.options import Export, ExportKind, Import, ResponseType
+from millrace.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
 from millrace.broker.router import Subscriber, Subscription, Target
 from millrace.protocol.parser import Frame, make_frame
 from millrace.subjects.match import collide, is_subset, matches
@@ -145,8 +145,7 @@ class ServiceImport(Subscriber):
         if frame.reply_size:
             reply = responses.expect(self._importer, frame.reply(), self._export)
         headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
-        if self._share:
-            headers = _with_request_info(headers, self._request_info(source))
+        headers = _with_request_info(headers, self._request_info(source))
         space = self._exporter.space
         self._hops += 1
         try:
@@ -158,10 +157,12 @@ class ServiceImport(Subscriber):
         return taken > 0
 
     def _request_info(self, source: Subscriber | None) -> bytes:
-        """Who asked, for a service that is told (`share: true`)."""
+        """From which account the request comes; with `share: true`, from whom."""
         info: dict[str, object] = {"acc": self._importer.name}
         session = getattr(source, "session", None)
         if session is not None:
+            info["rtt"] = round(source.keepalive.round_trip_s * 1e9)  # type: ignore[union-attr]
+        if session is not None and self._share:
             started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(session.started_ns // 10**9))
             info |= {
                 "start": f"{started}.{session.started_ns % 10**9:09d}Z",
@@ -171,10 +172,11 @@ class ServiceImport(Subscriber):
                 "name": session.connect.name,
                 "lang": session.connect.lang,
                 "ver": session.connect.version,
-                "rtt": round(source.keepalive.round_trip_s * 1e9),  # type: ignore[union-attr]
+                "server": self._broker.server_id,
+                "kind": "Client",
+                "client_type": "websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
             }
-        info["server"] = self._broker.server_name
-        return msgspec.json.encode({key: value for key, value in info.items() if value != ""})
+        return msgspec.json.encode({key: value for key, value in info.items() if value})
 
 
 class Imports:

@@ -47,7 +47,10 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
             if connection.session.identity is not None:
                 _check_again(broker, connection)
     for connection in list(broker.connections.values()):
-        _refresh(broker, connection, tell=old.max_payload != options.max_payload)
+        _refresh(broker, connection)
+    if 0 < options.max_connections < len(broker.connections):
+        for connection in list(broker.connections.values())[options.max_connections :]:
+            broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
     broker.tick.flush()
 
 
@@ -68,7 +71,7 @@ def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[I
     if not connection.closed and not done.cancelled():
         _settle(broker, connection, done.result())
         if not connection.closed:
-            _refresh(broker, connection, tell=False)
+            _refresh(broker, connection)
         broker.tick.flush()
 
 
@@ -81,7 +84,7 @@ def _settle(broker: Broker, connection: Connection, identity: Identity | None) -
         connection.session.identity = identity
 
 
-def _refresh(broker: Broker, connection: Connection, *, tell: bool) -> None:
+def _refresh(broker: Broker, connection: Connection) -> None:
     """Limits, permissions and the path of messages, as the options have them now."""
     handshake.apply_limits(broker, connection)
     handshake.choose_path(broker, connection)
@@ -90,9 +93,7 @@ def _refresh(broker: Broker, connection: Connection, *, tell: bool) -> None:
         for subscription in list(connection.subscriptions.values()):
             if not permissions.may_subscribe(subscription.subject, subscription.queue):
                 broker.commands.remove_subscription(connection, subscription)
-                text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
+                text = errors.subscription_revoked(subscription.subject, subscription.sid)
                 connection.send(b"-ERR '%b'\r\n" % text)
                 _log.info("%s - Removed sub %r - not authorized", connection, subscription.subject.decode())
         connection.filters_deliveries = permissions.filters_deliveries
-    if tell and connection.session.connect.protocol >= 1:
-        connection.send(handshake.update_info(broker, connection))

@@ -139,6 +139,8 @@ def _rules(*, queues: bool) -> Any:
         if isinstance(entry.value.data, Block):
             settings = read_block(entry.value.data, allow_and_deny, notes)
             return SubjectRules(allow=settings.get("allow") or None, deny=settings.get("deny", ()))
+        if not isinstance(entry.value.data, str | list):
+            raise wrong(entry, "a permission: a subject, a list of subjects, or a map with allow and deny")
         # An empty list restricts nothing, here as in nats-server.
         return SubjectRules(allow=read_subjects(entry, notes) or None)
 

@@ -228,6 +228,8 @@ class Parser:
             header_size = self._number(b, b_end)
             if header_size < 0 or header_size > size:
                 return _BAD_ARGUMENTS
+            if header_size == 0:
+                header_size = -1  # no headers after all
             b = c
             b_end = c_end
             c = d

@@ -49,9 +49,9 @@ def run(options: ServerOptions) -> int:
 async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
     server = Server(options=options)
     with _pid_file(options.process.pid_file):
+        _handle_signals(server, handler)
         await server.start()
         with _ports_file(server, options.process.ports_file_dir):
-            _handle_signals(server, handler)
             await server.wait_stopped()
     return 0
 

@@ -27,7 +27,7 @@ from millrace.broker.options import (
     WebSocketOptions,
 )
 
-HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+HASH = "$2b$04$tOJvBWY6ZHkf1Ik3xKr4LOM1WoXEU1GtiyZSwir73yeYi3dErdeA2"  # of "secret"
 RULES = Permissions(publish=SubjectRules(allow=("foo",)))
 OTHER_RULES = Permissions(subscribe=SubjectRules(deny=("bar",)))
 KEY_PAIR = official.from_seed(bytearray(b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTAM"))

@@ -20,7 +20,7 @@ FRAMES: list[tuple[bytes, tuple[object, ...]]] = [
     (b"PUB \xc3\xa9t\xc3\xa9 2\r\nhi\r\n", (Op.PUB, "été".encode(), b"", None, b"hi")),
     (b"HPUB foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", (Op.PUB, b"foo", b"", b"NATS/1.0\r\n\r\n", b"hi")),
     (b"hpub foo bar 12 12\r\nNATS/1.0\r\n\r\n\r\n", (Op.PUB, b"foo", b"bar", b"NATS/1.0\r\n\r\n", b"")),
-    (b"HPUB foo 0 2\r\nhi\r\n", (Op.PUB, b"foo", b"", b"", b"hi")),
+    (b"HPUB foo 0 2\r\nhi\r\n", (Op.PUB, b"foo", b"", None, b"hi")),
     (b"HPUB foo 4 6\r\nabcdhi\r\n", (Op.PUB, b"foo", b"", b"abcd", b"hi")),
     (b"SUB foo 1\r\n", (Op.SUB, b"foo 1")),
     (b"sub\t foo.*  workers\t1 \r\n", (Op.SUB, b"foo.*  workers\t1 ")),
