@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from millrace.broker.broker import Broker
 
 REPLY_PREFIX: Final = b"_R_."
-_MAX_HOPS: Final = 16  # service imports a request may pass; more is a circle
+_MAX_HOPS: Final = 12  # service imports a request may pass; more is a circle
 
 
 class StreamImport:
@@ -133,25 +133,25 @@ class ServiceImport(Subscriber):
         self._remote = configured.subject.encode()
         local = configured.to or configured.subject
         self._transform = _service_transform(local, configured.subject)
-        self._hops = 0
         self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
         subject = self._remote if self._transform is None else self._transform.apply(target.subject)
-        if subject is None or self._hops >= _MAX_HOPS:
+        imports = self._broker.imports
+        if subject is None or imports.hops >= _MAX_HOPS:
             return False
-        responses = self._broker.imports.responses(self._exporter)
+        responses = imports.responses(self._exporter)
         reply = b""
         if frame.reply_size:
             reply = responses.expect(self._importer, frame.reply(), self._export)
         headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
         headers = _with_request_info(headers, self._request_info(source))
         space = self._exporter.space
-        self._hops += 1
+        imports.hops += 1
         try:
             taken = space.deliver(space.route(subject), make_frame(reply, headers, frame.payload()), source)
         finally:
-            self._hops -= 1
+            imports.hops -= 1
         if reply and not taken:
             responses.forget(reply)
         return taken > 0
@@ -186,6 +186,7 @@ class Imports:
         self._broker = broker
         self._responses: dict[str, Responses] = {}
         self._services: list[tuple[Account, Subscription]] = []
+        self.hops = 0  # borders that the request being delivered has passed
         self.wire()
 
     def wire(self) -> None:
