@@ -97,6 +97,8 @@ def test_queue_groups_do_not_cross_accounts(seller: WireClient, stranger: WireCl
         ("from.seller.log.x", "log.x", "from.seller.log.x"),
         ("from.seller.>", "log.x.y", "from.seller.log.x.y"),
         ("log.>", "log.x", None),
+        ("from.seller.>", "log.*", "from.seller.log.*"),  # a published wildcard is a token like others
+        ("news.*", "news.>", "news.>"),
         ("special.one", "vip.one", "special.one"),
         ("special.*", "vip.two", "special.two"),
         ("vip.*", "vip.two", None),

@@ -38,6 +38,8 @@ def mapped(shared_server: ServerFactory) -> ServerProcess:
         ("modern.a.b", "modern.out.b.a"),
         ("tail.x.y", "other.x.y"),
         ("untouched", "untouched"),
+        ("tokens.*.b", "swapped.b.*"),  # a published star is a token like others
+        ("tokens.>.b", "tokens.>.b"),  # but not every wildcard is covered by one
         ("part.a", "part.1.a"),
         ("part.b", "part.1.b"),
         ("part.hello", "part.0.hello"),
