@@ -19,6 +19,7 @@ from typing import Final
 PURE_SWITCH: Final = "MILLRACE_PURE"
 
 COMPILED_MODULES: Final = (
+    "millrace.base.buffer",
     "millrace.subjects.match",
     "millrace.subjects.tree",
     "millrace.protocol.parser",

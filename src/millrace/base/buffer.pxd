@@ -1,0 +1,28 @@
+cimport cython
+
+cdef Py_ssize_t _INITIAL
+cdef Py_ssize_t _KEEP
+
+cdef class GrowingBuffer:
+    cdef bytearray _store
+    cdef Py_ssize_t _capacity
+    cdef readonly Py_ssize_t size
+
+    @cython.locals(count=Py_ssize_t)
+    cpdef append(self, bytes data)
+    @cython.locals(store="const char*")
+    cpdef bytes take(self)
+    @cython.final
+    cdef inline int reserve(self, Py_ssize_t extra) except -1
+    @cython.locals(capacity=Py_ssize_t)
+    @cython.final
+    cdef int _grow(self, Py_ssize_t extra) except -1
+    @cython.locals(target="char*", origin="const char*")
+    @cython.final
+    cdef inline void put(self, bytes source, Py_ssize_t start, Py_ssize_t count) noexcept
+    @cython.locals(target="char*", digits=Py_ssize_t, rest="unsigned long long", position=Py_ssize_t)
+    @cython.final
+    cdef inline void put_number(self, unsigned long long value) noexcept
+    @cython.locals(target="unsigned char*", rest="unsigned long long", index=Py_ssize_t)
+    @cython.final
+    cdef inline void put_little(self, unsigned long long value, Py_ssize_t count) noexcept

@@ -1,0 +1,100 @@
+"""One growable piece of memory that bytes are copied into.
+
+The base of what leaves by socket (``protocol.outbuf``) and by file (``store.record``).  The
+primitives have a C and a Python form; reserve first, then put: they do not check.
+"""
+
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize
+    from cython.cimports.libc.string import memcpy
+
+_INITIAL = 16 * 1024
+_KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
+
+
+class GrowingBuffer:
+    """Bytes so far; `size` counts them."""
+
+    def __init__(self) -> None:
+        self._store = bytearray(_INITIAL)
+        self._capacity = _INITIAL
+        self.size = 0
+
+    def append(self, data: bytes) -> None:
+        count = len(data)
+        self.reserve(count)
+        self.put(data, 0, count)
+
+    def take(self) -> bytes:
+        """All bytes so far; the buffer is empty afterwards."""
+        if cython.compiled:
+            store: Any = self._store
+            data: bytes = store[: self.size]
+        else:
+            data = bytes(memoryview(self._store)[: self.size])
+        self.size = 0
+        if self._capacity > _KEEP:
+            self._store = bytearray(_INITIAL)
+            self._capacity = _INITIAL
+        return data
+
+    def reserve(self, extra: int) -> None:
+        if self.size + extra > self._capacity:
+            self._grow(extra)
+
+    def _grow(self, extra: int) -> None:
+        capacity = max(2 * self._capacity, self.size + extra)
+        if cython.compiled:
+            PyByteArray_Resize(self._store, capacity)
+        else:
+            self._store.extend(bytes(capacity - self._capacity))
+        self._capacity = capacity
+
+    # -- primitives: the room has been reserved ---------------------------------------------------
+
+    def put(self, source: bytes, start: int, count: int) -> None:
+        if cython.compiled:
+            target: Any = self._store
+            origin: Any = source
+            memcpy(target + self.size, origin + start, count)
+        else:
+            self._store[self.size : self.size + count] = source[start : start + count]
+        self.size += count
+
+    def put_number(self, value: int) -> None:
+        """Decimal digits."""
+        if cython.compiled:
+            target = self._store
+            digits = 1
+            rest = value
+            while rest >= 10:
+                rest //= 10
+                digits += 1
+            position = self.size + digits
+            rest = value
+            while True:
+                position -= 1
+                target[position] = 48 + rest % 10
+                rest //= 10
+                if rest == 0:
+                    break
+            self.size += digits
+        else:
+            text = b"%d" % value
+            self.put(text, 0, len(text))
+
+    def put_little(self, value: int, count: int) -> None:
+        """An unsigned number in `count` bytes, the least significant first."""
+        if cython.compiled:
+            target = self._store
+            rest = value
+            for index in range(count):
+                target[self.size + index] = rest & 0xFF
+                rest >>= 8
+        else:
+            self._store[self.size : self.size + count] = value.to_bytes(count, "little")
+        self.size += count
