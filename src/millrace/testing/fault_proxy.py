@@ -1,0 +1,152 @@
+"""A TCP proxy that makes the line bad: cut, slow, chopped into pieces, or stuck.
+
+It stands between a client and a server in one process and event loop with the test::
+
+    async with FaultProxy(server.port) as proxy:
+        connection = await nats.connect(f"nats://127.0.0.1:{proxy.port}")
+        proxy.cut_all()                      # as if a cable was pulled
+        proxy.faults = Faults(piece=3)       # every chunk in pieces of three bytes
+
+Faults apply to both directions and may be changed while connections live.  What is random comes
+from the generator that is handed in, so a run can be repeated.  Not here: faults of disks or clocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+_HOST: Final = "127.0.0.1"
+_READ: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What happens to every chunk that passes."""
+
+    piece: int = 0  # at most so many bytes in one write; 0: as they came
+    delay_s: float = 0.0  # at most so long before each piece
+    cut_chance: float = 0.0  # that the connection is cut in the middle of a piece
+    stuck: bool = False  # nothing passes until this is changed
+
+
+class FaultProxy:
+    """Forwards connections to `target_port` on the loopback interface."""
+
+    def __init__(
+        self, target_port: int, *, faults: Faults | None = None, generator: random.Random | None = None
+    ) -> None:
+        self.accepted = 0
+        self.cut = 0  # connections that were cut
+        self._faults = faults or Faults()
+        self._changed = asyncio.Event()
+        self._target_port = target_port
+        self._random = generator or random.Random()
+        self._server: asyncio.Server | None = None
+        self._lines: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def faults(self) -> Faults:
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: Faults) -> None:
+        self._faults = faults
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @property
+    def live(self) -> int:
+        """Connections that are forwarded now."""
+        return len(self._lines)
+
+    def cut_all(self) -> None:
+        """Cut every connection at once; new ones are accepted."""
+        for line in list(self._lines):
+            self.cut += 1
+            line.cancel()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, _HOST, 0)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for line in list(self._lines):
+            line.cancel()
+        await asyncio.gather(*self._lines, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of our own: cancelling the one that asyncio made for this call would be logged by it.
+        line = asyncio.get_running_loop().create_task(self._line(reader, writer))
+        self.accepted += 1
+        self._lines.add(line)
+        line.add_done_callback(self._lines.discard)
+        await asyncio.wait([line])
+
+    async def _line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, both ways, until either end or a fault ends it."""
+        far_writer: asyncio.StreamWriter | None = None
+        ways: list[asyncio.Task[None]] = []
+        try:
+            far_reader, far_writer = await asyncio.open_connection(_HOST, self._target_port)
+            loop = asyncio.get_running_loop()
+            ways = [
+                loop.create_task(self._pump(reader, far_writer)),
+                loop.create_task(self._pump(far_reader, writer)),
+            ]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except OSError:
+            pass  # the server is not there: the client sees its connection end
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for end in (writer, far_writer):
+                if end is not None:
+                    end.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_READ):
+                await self._pass_on(data, writer)
+            await writer.drain()
+
+    async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        position = 0
+        while position < len(data):
+            while self._faults.stuck:
+                await self._changed.wait()
+            faults = self._faults
+            size = self._random.randint(1, faults.piece) if faults.piece else len(data)
+            if faults.delay_s:
+                await asyncio.sleep(self._random.random() * faults.delay_s)
+            if faults.cut_chance and self._random.random() < faults.cut_chance:
+                writer.write(data[position : position + self._random.randrange(size)])
+                await writer.drain()
+                self.cut += 1
+                raise ConnectionResetError("cut by the proxy")
+            writer.write(data[position : position + size])
+            await writer.drain()
+            position += size
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
