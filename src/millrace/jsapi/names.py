@@ -1,0 +1,172 @@
+"""The names of JetStream: subjects, the `type` strings of what travels on them, keys of metadata.
+
+A name with wildcards is what a server listens to; `fill` makes the subject of one request out of it::
+
+    fill(STREAM_CREATE, "ORDERS")                     # $JS.API.STREAM.CREATE.ORDERS
+    fill(CONSUMER_CREATE_FILTERED, "ORDERS", "c", "eu.>")   # $JS.API.CONSUMER.CREATE.ORDERS.c.eu.>
+
+Not here: header names (jsapi.headers), which body and answer belong to a subject (jsapi.requests,
+jsapi.responses).
+"""
+
+from typing import Final
+
+# -- requests ---------------------------------------------------------------------------------------
+
+API_PREFIX: Final = "$JS.API"
+API_ALL: Final = "$JS.API.>"
+
+ACCOUNT_INFO: Final = "$JS.API.INFO"
+
+STREAM_CREATE: Final = "$JS.API.STREAM.CREATE.*"
+STREAM_UPDATE: Final = "$JS.API.STREAM.UPDATE.*"
+STREAM_NAMES: Final = "$JS.API.STREAM.NAMES"
+STREAM_LIST: Final = "$JS.API.STREAM.LIST"
+STREAM_INFO: Final = "$JS.API.STREAM.INFO.*"
+STREAM_DELETE: Final = "$JS.API.STREAM.DELETE.*"
+STREAM_PURGE: Final = "$JS.API.STREAM.PURGE.*"
+STREAM_MSG_GET: Final = "$JS.API.STREAM.MSG.GET.*"
+STREAM_MSG_DELETE: Final = "$JS.API.STREAM.MSG.DELETE.*"
+STREAM_SNAPSHOT: Final = "$JS.API.STREAM.SNAPSHOT.*"
+STREAM_RESTORE: Final = "$JS.API.STREAM.RESTORE.*"
+
+DIRECT_GET_PREFIX: Final = "$JS.API.DIRECT.GET"
+DIRECT_GET: Final = "$JS.API.DIRECT.GET.*"
+DIRECT_GET_LAST: Final = "$JS.API.DIRECT.GET.*.>"  # the last message of the subject at the end
+
+CONSUMER_CREATE: Final = "$JS.API.CONSUMER.CREATE.*"
+CONSUMER_CREATE_FILTERED: Final = "$JS.API.CONSUMER.CREATE.*.>"  # a name, perhaps followed by a filter
+CONSUMER_DURABLE_CREATE: Final = "$JS.API.CONSUMER.DURABLE.CREATE.*.*"
+CONSUMER_NAMES: Final = "$JS.API.CONSUMER.NAMES.*"
+CONSUMER_LIST: Final = "$JS.API.CONSUMER.LIST.*"
+CONSUMER_INFO: Final = "$JS.API.CONSUMER.INFO.*.*"
+CONSUMER_DELETE: Final = "$JS.API.CONSUMER.DELETE.*.*"
+CONSUMER_PAUSE: Final = "$JS.API.CONSUMER.PAUSE.*.*"
+CONSUMER_RESET: Final = "$JS.API.CONSUMER.RESET.*.*"
+CONSUMER_UNPIN: Final = "$JS.API.CONSUMER.UNPIN.*.*"
+CONSUMER_MSG_NEXT: Final = "$JS.API.CONSUMER.MSG.NEXT.*.*"
+
+# Only a cluster does what these ask for.
+STREAM_LEADER_STEPDOWN: Final = "$JS.API.STREAM.LEADER.STEPDOWN.*"
+STREAM_PEER_REMOVE: Final = "$JS.API.STREAM.PEER.REMOVE.*"
+STREAM_PEER_EVACUATE: Final = "$JS.API.STREAM.PEER.EVACUATE.*"
+STREAM_CANCEL_MOVE: Final = "$JS.API.STREAM.CANCEL_MOVE.*"
+CONSUMER_LEADER_STEPDOWN: Final = "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*"
+CONSUMER_PEER_REMOVE: Final = "$JS.API.CONSUMER.PEER.REMOVE.*.*"
+CONSUMER_PEER_EVACUATE: Final = "$JS.API.CONSUMER.PEER.EVACUATE.*.*"
+
+# Only the system account is heard here.
+META_LEADER_STEPDOWN: Final = "$JS.API.META.LEADER.STEPDOWN"
+META_RESCUE: Final = "$JS.API.META.RESCUE"
+SERVER_REMOVE: Final = "$JS.API.SERVER.REMOVE"
+SERVER_EVACUATE: Final = "$JS.API.SERVER.EVACUATE"
+ACCOUNT_PURGE: Final = "$JS.API.ACCOUNT.PURGE.*"
+ACCOUNT_STREAM_MOVE: Final = "$JS.API.ACCOUNT.STREAM.MOVE.*.*"
+ACCOUNT_STREAM_CANCEL_MOVE: Final = "$JS.API.ACCOUNT.STREAM.CANCEL_MOVE.*.*"
+
+# What `$JS.<domain>.API.` may be followed by, and what it stands for.
+_DOMAIN_MAPPINGS: Final = {
+    "INFO": "$JS.API.INFO",
+    "STREAM.>": "$JS.API.STREAM.>",
+    "CONSUMER.>": "$JS.API.CONSUMER.>",
+    "DIRECT.>": "$JS.API.DIRECT.>",
+    "META.>": "$JS.API.META.>",
+    "SERVER.>": "$JS.API.SERVER.>",
+    "ACCOUNT.>": "$JS.API.ACCOUNT.>",
+    "$KV.>": "$KV.>",
+    "$OBJ.>": "$OBJ.>",
+}
+
+# -- messages to and from consumers, streams and archives -------------------------------------------
+
+ACK_PREFIX: Final = "$JS.ACK."
+FLOW_CONTROL_PREFIX: Final = "$JS.FC."
+SNAPSHOT_ACK_PREFIX: Final = "$JS.SNAPSHOT.ACK."
+SNAPSHOT_RESTORE_PREFIX: Final = "$JS.SNAPSHOT.RESTORE."
+MIRROR_DELIVER_PREFIX: Final = "$JS.M."
+SOURCE_DELIVER_PREFIX: Final = "$JS.S."
+SOURCE_REPLY_PREFIX: Final = "$JSC.R."
+FAST_INGEST_SUFFIX: Final = ".$FI"  # ends the reply subject of a message of a fast batch
+
+KV_STREAM_PREFIX: Final = "KV_"
+KV_SUBJECT_PREFIX: Final = "$KV."
+OBJECT_STREAM_PREFIX: Final = "OBJ_"
+OBJECT_SUBJECT_PREFIX: Final = "$O."
+
+# Keys of the metadata of streams and consumers that belong to the server.
+METADATA_PREFIX: Final = "_nats."
+METADATA_REQUIRED_LEVEL: Final = "_nats.req.level"
+METADATA_SERVER_VERSION: Final = "_nats.ver"
+METADATA_SERVER_LEVEL: Final = "_nats.level"
+
+# -- events -----------------------------------------------------------------------------------------
+
+EVENT_ALL: Final = "$JS.EVENT.>"
+
+ADVISORY_API: Final = "$JS.EVENT.ADVISORY.API"
+ADVISORY_API_LIMIT_REACHED: Final = "$JS.EVENT.ADVISORY.API.LIMIT_REACHED"
+ADVISORY_SERVER_OUT_OF_STORAGE: Final = "$JS.EVENT.ADVISORY.SERVER.OUT_OF_STORAGE"
+ADVISORY_STREAM_CREATED: Final = "$JS.EVENT.ADVISORY.STREAM.CREATED.*"
+ADVISORY_STREAM_UPDATED: Final = "$JS.EVENT.ADVISORY.STREAM.UPDATED.*"
+ADVISORY_STREAM_DELETED: Final = "$JS.EVENT.ADVISORY.STREAM.DELETED.*"
+ADVISORY_STREAM_SNAPSHOT_CREATE: Final = "$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_CREATE.*"
+ADVISORY_STREAM_SNAPSHOT_COMPLETE: Final = "$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_COMPLETE.*"
+ADVISORY_STREAM_RESTORE_CREATE: Final = "$JS.EVENT.ADVISORY.STREAM.RESTORE_CREATE.*"
+ADVISORY_STREAM_RESTORE_COMPLETE: Final = "$JS.EVENT.ADVISORY.STREAM.RESTORE_COMPLETE.*"
+ADVISORY_STREAM_BATCH_ABANDONED: Final = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.*"
+ADVISORY_CONSUMER_CREATED: Final = "$JS.EVENT.ADVISORY.CONSUMER.CREATED.*.*"
+ADVISORY_CONSUMER_DELETED: Final = "$JS.EVENT.ADVISORY.CONSUMER.DELETED.*.*"
+ADVISORY_CONSUMER_PAUSE: Final = "$JS.EVENT.ADVISORY.CONSUMER.PAUSE.*.*"
+ADVISORY_CONSUMER_PINNED: Final = "$JS.EVENT.ADVISORY.CONSUMER.PINNED.*.*"
+ADVISORY_CONSUMER_UNPINNED: Final = "$JS.EVENT.ADVISORY.CONSUMER.UNPINNED.*.*"
+ADVISORY_CONSUMER_MAX_DELIVERIES: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*"
+ADVISORY_CONSUMER_MSG_NAKED: Final = "$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED.*.*"
+ADVISORY_CONSUMER_MSG_TERMINATED: Final = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.*.*"
+METRIC_CONSUMER_ACK: Final = "$JS.EVENT.METRIC.CONSUMER.ACK.*.*"
+
+# -- type strings -----------------------------------------------------------------------------------
+
+_TYPES: Final = "io.nats.jetstream."
+
+
+def response_type(name: str) -> str:
+    """The `type` of an answer: ``response_type("stream_info")``."""
+    return f"{_TYPES}api.v1.{name}_response"
+
+
+def advisory_type(name: str) -> str:
+    """The `type` of an advisory: ``advisory_type("stream_action")``."""
+    return f"{_TYPES}advisory.v1.{name}"
+
+
+def metric_type(name: str) -> str:
+    """The `type` of a metric: ``metric_type("consumer_ack")``."""
+    return f"{_TYPES}metric.v1.{name}"
+
+
+def fill(pattern: str, *tokens: str) -> str:
+    """`pattern` with its wildcards replaced in turn; what is left over belongs to a final ``>``."""
+    filled = []
+    rest = list(tokens)
+    for token in pattern.split("."):
+        if token == "*":
+            filled.append(rest.pop(0))
+        elif token == ">":
+            filled += rest
+            rest = []
+        else:
+            filled.append(token)
+    if rest or not all(filled):
+        raise ValueError(f"{pattern} can not be filled with {tokens}")
+    return ".".join(filled)
+
+
+def domain_api_prefix(domain: str) -> str:
+    """What stands in place of ``$JS.API`` to reach `domain`."""
+    return f"$JS.{domain}.API"
+
+
+def domain_mappings(domain: str) -> dict[str, str]:
+    """Which subjects of `domain` stand for which plain ones."""
+    prefix = domain_api_prefix(domain)
+    return {f"{prefix}.{suffix}": plain for suffix, plain in _DOMAIN_MAPPINGS.items()}
