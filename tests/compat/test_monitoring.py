@@ -194,7 +194,6 @@ def test_connz_describes_a_connection(used: ServerProcess, busy: WireClient) -> 
         "kind": "Client",
         "type": "nats",
         "ip": "127.0.0.1",
-        "pending_bytes": 0,
         "in_msgs": 3,
         "out_msgs": 3,
         "in_bytes": 15,

@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from compat_kit import Dial, ServerFactory, http_get
+from compat_kit import Dial, ServerFactory, eventually, http_get
 
 from millrace.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
 
@@ -87,7 +87,9 @@ def test_pid_file_and_ports_file(own_server: ServerFactory, tmp_path: Path) -> N
     pid_file = tmp_path / "pid"
     server = own_server("-P", str(pid_file), "--ports_file_dir", str(tmp_path))
     assert pid_file.read_text().strip() == str(server.pid)
+    eventually(lambda: list(tmp_path.glob("*.ports")))  # nats-server writes it when it finds the time
     (ports_file,) = tmp_path.glob("*.ports")
+    eventually(ports_file.read_text)
     assert f"nats://127.0.0.1:{server.port}" in ports_file.read_text()
     server.stop()
     assert not ports_file.exists()
