@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from millrace.jsapi.json_text import syntax_error
 from millrace.server.monitor.queries import BadRequest
-from millrace.server.system_json import syntax_error
 
 if TYPE_CHECKING:
     from millrace.broker.broker import Broker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.server.system_json import syntax_error
+from millrace.jsapi.json_text import syntax_error
 
 COMPLAINTS = {
     "{bad": "invalid character 'b' looking for beginning of object key string",
