@@ -9,9 +9,8 @@ Not here: when an error is raised (jetstream), and how the JSON of an answer loo
 
 from enum import Enum
 
-import msgspec
-
 from millrace.base.errors import MillraceError
+from millrace.jsapi.go_types import Int, Struct, UInt16, always
 
 
 class Err(Enum):
@@ -382,11 +381,13 @@ class Err(Enum):
     SOURCE_CONSUMER_STALLED = (500, 10228, "stream source consumer stalled on flow control")
 
 
-class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The `error` object of an answer, which clients of any version can read."""
+class ErrorBody(Struct):
+    """The `error` object of an answer."""
 
-    code: int = msgspec.field(default_factory=int)  # HTTP-like; always written
-    err_code: int = 0
+    go_name = "ApiError"
+
+    code: Int = always(0)  # as HTTP has them
+    err_code: UInt16 = 0
     description: str = ""
 
 

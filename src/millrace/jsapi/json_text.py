@@ -7,6 +7,7 @@ Not here: what a value must look like to be a field of something (jsapi.codec).
 """
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple, NoReturn
 
@@ -57,13 +58,11 @@ class CutShort(MillraceError):
     """The text ends too early."""
 
 
-def read_all(text: bytes) -> list[Value]:
-    """Every value in `text`, one after the other; there may be none."""
+def read_each(text: bytes) -> Iterator[Value]:
+    """The values in `text`, one after the other; there may be none."""
     scanner = _Scanner(text)
-    values = []
     while not scanner.at_end():
-        values.append(scanner.value(0))
-    return values
+        yield scanner.value(0)
 
 
 def read_one(text: bytes) -> Value:
