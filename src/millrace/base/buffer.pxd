@@ -1,6 +1,6 @@
 cimport cython
 
-cdef Py_ssize_t _INITIAL
+cdef Py_ssize_t _SMALLEST
 cdef Py_ssize_t _KEEP
 
 cdef class GrowingBuffer:
@@ -10,8 +10,9 @@ cdef class GrowingBuffer:
 
     @cython.locals(count=Py_ssize_t)
     cpdef append(self, bytes data)
-    @cython.locals(store="const char*")
     cpdef bytes take(self)
+    @cython.locals(store="const char*")
+    cpdef bytes peek(self)
     @cython.final
     cdef inline int reserve(self, Py_ssize_t extra) except -1
     @cython.locals(capacity=Py_ssize_t)

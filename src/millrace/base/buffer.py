@@ -12,7 +12,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
     from cython.cimports.libc.string import memcpy
 
-_INITIAL = 16 * 1024
+_SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
 _KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
 
 
@@ -20,8 +20,8 @@ class GrowingBuffer:
     """Bytes so far; `size` counts them."""
 
     def __init__(self) -> None:
-        self._store = bytearray(_INITIAL)
-        self._capacity = _INITIAL
+        self._store = bytearray()
+        self._capacity = 0
         self.size = 0
 
     def append(self, data: bytes) -> None:
@@ -31,15 +31,20 @@ class GrowingBuffer:
 
     def take(self) -> bytes:
         """All bytes so far; the buffer is empty afterwards."""
+        data = self.peek()
+        self.size = 0
+        if self._capacity > _KEEP:
+            self._store = bytearray()
+            self._capacity = 0
+        return data
+
+    def peek(self) -> bytes:
+        """A copy of all bytes so far."""
         if cython.compiled:
             store: Any = self._store
             data: bytes = store[: self.size]
         else:
             data = bytes(memoryview(self._store)[: self.size])
-        self.size = 0
-        if self._capacity > _KEEP:
-            self._store = bytearray(_INITIAL)
-            self._capacity = _INITIAL
         return data
 
     def reserve(self, extra: int) -> None:
@@ -47,7 +52,7 @@ class GrowingBuffer:
             self._grow(extra)
 
     def _grow(self, extra: int) -> None:
-        capacity = max(2 * self._capacity, self.size + extra)
+        capacity = max(2 * self._capacity, self.size + extra, _SMALLEST)
         if cython.compiled:
             PyByteArray_Resize(self._store, capacity)
         else:
@@ -96,5 +101,7 @@ class GrowingBuffer:
                 target[self.size + index] = rest & 0xFF
                 rest >>= 8
         else:
-            self._store[self.size : self.size + count] = value.to_bytes(count, "little")
+            self._store[self.size : self.size + count] = (value & ((1 << (8 * count)) - 1)).to_bytes(
+                count, "little"
+            )
         self.size += count

@@ -25,6 +25,13 @@ COMPILED_MODULES: Final = (
     "millrace.protocol.parser",
     "millrace.protocol.outbuf",
     "millrace.protocol.masking",
+    "millrace.store.checksum",
+    "millrace.store.record",
+    "millrace.store.numbers",
+    "millrace.store.index",
+    "millrace.store.segment",
+    "millrace.store.summary",
+    "millrace.store.scan",
     "millrace.broker.router",
     "millrace.broker.connection",
 )

@@ -1,0 +1,27 @@
+cimport cython
+
+@cython.final
+@cython.no_gc
+cdef class SubjectNode:
+    cdef public dict children
+    cdef public unsigned long long count
+    cdef public unsigned long long first
+    cdef public unsigned long long last
+    cdef public bint first_exact
+
+@cython.final
+cdef class SubjectIndex:
+    cdef SubjectNode _root
+    cdef readonly Py_ssize_t subjects
+
+    @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes)
+    cpdef SubjectNode find(self, bytes subject)
+    @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes)
+    cpdef SubjectNode add(self, bytes subject, unsigned long long seq)
+    cpdef count_one(self, SubjectNode node, unsigned long long seq)
+    @cython.locals(node=SubjectNode)
+    cpdef add_many(self, bytes subject, unsigned long long count, unsigned long long first, unsigned long long last)
+    @cython.locals(node=SubjectNode)
+    cpdef discount(self, bytes subject, unsigned long long seq)
+    @cython.locals(node=SubjectNode, position=Py_ssize_t)
+    cpdef _prune(self, list path, list tokens)

@@ -1,0 +1,139 @@
+"""How many messages each subject has, and which are its first and last.
+
+A tree of tokens, so that a pattern with wildcards costs what it finds and not what is stored.  A
+node stands for a subject if its count is not zero, and may have longer subjects below it as well.
+There are no parent pointers: a million subjects are a million nodes, so every pointer counts.
+
+`first` is exact until the first message of a subject is removed while others remain; then it is a
+lower bound (`first_exact` is False) and ``log`` looks the real one up when somebody asks.
+"""
+
+from collections.abc import Iterator
+
+
+class SubjectNode:
+    """One token; and, if `count` is not zero, the subject that ends here."""
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, SubjectNode] | None = None
+        self.count = 0
+        self.first = 0
+        self.last = 0
+        self.first_exact = True
+
+
+class SubjectIndex:
+    """Subjects of the messages that are there."""
+
+    def __init__(self) -> None:
+        self._root = SubjectNode()
+        self.subjects = 0
+
+    def find(self, subject: bytes) -> SubjectNode | None:
+        """The node of a literal subject, or None if it has no messages."""
+        node = self._root
+        for token in subject.split(b"."):
+            if node.children is None:
+                return None
+            child = node.children.get(token)
+            if child is None:
+                return None
+            node = child
+        return node if node.count else None
+
+    def add(self, subject: bytes, seq: int) -> SubjectNode:
+        """Count one more message, the newest of its subject."""
+        node = self._root
+        for token in subject.split(b"."):
+            if node.children is None:
+                node.children = {}
+            child = node.children.get(token)
+            if child is None:
+                child = SubjectNode()
+                node.children[token] = child
+            node = child
+        self.count_one(node, seq)
+        return node
+
+    def count_one(self, node: SubjectNode, seq: int) -> None:
+        """The same for a subject whose node is at hand."""
+        if node.count == 0:
+            self.subjects += 1
+            node.first = seq
+            node.first_exact = True
+        node.count += 1
+        node.last = seq
+
+    def add_many(self, subject: bytes, count: int, first: int, last: int) -> None:
+        """Count messages that were summed up elsewhere; all newer than those known."""
+        if count == 0:
+            return
+        node = self.add(subject, last)
+        if node.count == 1:
+            node.first = first
+        node.count += count - 1
+
+    def discount(self, subject: bytes, seq: int) -> None:
+        """One message less."""
+        path = [self._root]
+        tokens = subject.split(b".")
+        for token in tokens:
+            children = path[-1].children
+            assert children is not None
+            path.append(children[token])
+        node = path[-1]
+        node.count -= 1
+        if node.count == 0:
+            self.subjects -= 1
+            self._prune(path, tokens)
+        elif seq == node.first:
+            node.first = seq + 1
+            node.first_exact = False
+
+    def _prune(self, path: list[SubjectNode], tokens: list[bytes]) -> None:
+        for position in range(len(tokens) - 1, -1, -1):
+            node = path[position + 1]
+            if node.count or node.children:
+                return
+            children = path[position].children
+            assert children is not None
+            del children[tokens[position]]
+            if not children:
+                path[position].children = None
+
+    def clear(self) -> None:
+        self._root = SubjectNode()
+        self.subjects = 0
+
+    def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
+        """Every subject under `pattern`, with its node, in no order."""
+        return self._walk(self._root, pattern.split(b"."), 0, b"")
+
+    def _walk(
+        self, node: SubjectNode, tokens: list[bytes], position: int, prefix: bytes
+    ) -> Iterator[tuple[bytes, SubjectNode]]:
+        if position == len(tokens):
+            if node.count:
+                yield prefix, node
+            return
+        if node.children is None:
+            return
+        token = tokens[position]
+        dot = b"." if prefix else b""
+        if token == b">" and position == len(tokens) - 1:
+            for name, child in node.children.items():
+                yield from self._everything(child, prefix + dot + name)
+        elif token == b"*":
+            for name, child in node.children.items():
+                yield from self._walk(child, tokens, position + 1, prefix + dot + name)
+        else:
+            found = node.children.get(token)
+            if found is not None:
+                yield from self._walk(found, tokens, position + 1, prefix + dot + token)
+
+    def _everything(self, node: SubjectNode, prefix: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
+        if node.count:
+            yield prefix, node
+        if node.children is not None:
+            for name, child in node.children.items():
+                yield from self._everything(child, prefix + b"." + name)

@@ -1,0 +1,14 @@
+cimport cython
+
+from millrace.base.buffer cimport GrowingBuffer
+
+@cython.final
+cdef class Numbers(GrowingBuffer):
+    cdef readonly Py_ssize_t width
+    cdef readonly Py_ssize_t count
+
+    cpdef push(self, unsigned long long value)
+    @cython.locals(p="const unsigned char*", start=Py_ssize_t, step=Py_ssize_t, value="unsigned long long", byte="unsigned long long")
+    cpdef unsigned long long at(self, Py_ssize_t index) noexcept
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cpdef Py_ssize_t first_not_below(self, unsigned long long value) noexcept

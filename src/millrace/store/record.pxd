@@ -1,0 +1,57 @@
+cimport cython
+
+from millrace.base.buffer cimport GrowingBuffer
+from millrace.store.checksum cimport crc_of
+
+cdef int _MESSAGE
+cdef int _HEADERS
+cdef int _LAST_KIND
+cdef Py_ssize_t _HEADER_SIZE
+cdef unsigned int _SIZE_MASK
+cdef int _KIND_SHIFT
+cdef int _WHOLE
+cdef int _CUT
+cdef int _DAMAGED
+
+cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py_ssize_t body_size)
+
+@cython.final
+cdef class RecordBuffer(GrowingBuffer):
+    cdef Py_ssize_t _sealed
+
+    @cython.locals(subject_size=Py_ssize_t, total=Py_ssize_t)
+    cpdef Py_ssize_t add(
+        self, int kind, unsigned long long seq, long long timestamp, bytes subject,
+        bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
+    ) except -1
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, size="unsigned int", crc="unsigned int")
+    cpdef seal(self)
+    cpdef bytes take_records(self)
+
+cdef unsigned int _crc_of_record(const unsigned char* p, Py_ssize_t at, Py_ssize_t size) noexcept nogil
+
+@cython.final
+cdef class Record:
+    cdef readonly bytes buf
+    cdef readonly int kind
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t size
+    cdef readonly unsigned long long seq
+    cdef readonly long long timestamp
+    cdef readonly Py_ssize_t subject_start
+    cdef readonly Py_ssize_t subject_size
+    cdef readonly Py_ssize_t header_size
+    cdef readonly Py_ssize_t body_start
+    cdef readonly Py_ssize_t body_size
+
+    @cython.locals(
+        p="const unsigned char*", first="unsigned int", size="unsigned int", kind=int,
+        subject_size=Py_ssize_t, position=Py_ssize_t, header_size=Py_ssize_t,
+    )
+    cpdef int read(self, bytes buf, Py_ssize_t at, Py_ssize_t end, bint verify) except? -2
+    cpdef bytes subject(self)
+    cpdef bytes headers(self)
+    cpdef bytes payload(self)
+
+@cython.locals(value="unsigned long long", byte="unsigned long long", index=Py_ssize_t)
+cdef unsigned long long _read_little(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept

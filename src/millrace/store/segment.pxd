@@ -1,0 +1,69 @@
+cimport cython
+
+from millrace.store.numbers cimport Numbers
+from millrace.store.record cimport RecordBuffer
+
+cdef Py_ssize_t _FILE_HEADER_SIZE
+cdef unsigned int _HEADER_BIT
+cdef unsigned int _SUBJECT_MASK
+
+@cython.final
+cdef class Segment:
+    cdef readonly unsigned long long number
+    cdef public unsigned long long base_seq
+    cdef public unsigned long long last_seq
+    cdef public long long first_timestamp
+    cdef public long long last_timestamp
+    cdef public Py_ssize_t size
+    cdef public object file
+    cdef readonly RecordBuffer pending
+    cdef public bint sealed
+    cdef public bint summarized
+    cdef public Py_ssize_t count
+    cdef public Py_ssize_t live
+    cdef public Py_ssize_t live_bytes
+    cdef public Py_ssize_t all_bytes
+    cdef public int marks
+    cdef public bytearray removed
+    cdef public list removals
+    cdef public unsigned long long floor
+    cdef readonly bint loaded
+    cdef readonly Numbers offsets
+    cdef readonly Numbers subject_of
+    cdef readonly Numbers seqs
+    cdef readonly Numbers others
+    cdef readonly list subjects
+    cdef dict _subject_ids
+
+    @cython.locals(ordinal=Py_ssize_t)
+    cpdef Py_ssize_t note(
+        self, unsigned long long seq, long long timestamp, bytes subject, bint has_headers, Py_ssize_t size
+    ) except -1
+    cpdef note_other(self, Py_ssize_t size)
+    cpdef _make_sparse(self, unsigned long long seq)
+    cpdef RecordBuffer take_pending(self)
+    cpdef return_pending(self, RecordBuffer taken)
+    cpdef unsigned long long seq_at(self, Py_ssize_t ordinal) noexcept
+    cpdef Py_ssize_t first_not_below(self, unsigned long long seq) noexcept
+    @cython.locals(ordinal=Py_ssize_t)
+    cpdef Py_ssize_t ordinal_of(self, unsigned long long seq) noexcept
+    @cython.locals(removed=bytearray)
+    cpdef bint is_removed(self, Py_ssize_t ordinal) noexcept
+    cpdef Py_ssize_t next_live(self, Py_ssize_t ordinal) noexcept
+    cpdef Py_ssize_t previous_live(self, Py_ssize_t ordinal) noexcept
+    cpdef bytes subject_at(self, Py_ssize_t ordinal)
+    cpdef bint has_headers(self, Py_ssize_t ordinal) noexcept
+    cpdef Py_ssize_t offset_at(self, Py_ssize_t ordinal) noexcept
+    @cython.locals(end=Py_ssize_t, between=Py_ssize_t)
+    cpdef Py_ssize_t end_of(self, Py_ssize_t ordinal) noexcept
+    cpdef Py_ssize_t size_of(self, Py_ssize_t ordinal) noexcept
+    @cython.locals(flags="const unsigned char*", subject_of=Numbers)
+    cpdef Py_ssize_t next_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
+    @cython.locals(flags="const unsigned char*", subject_of=Numbers)
+    cpdef Py_ssize_t previous_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
+    cpdef Py_ssize_t subject_id(self, bytes subject)
+    @cython.locals(needed=Py_ssize_t)
+    cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
+    cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, list subjects)
+    cpdef adopt_tables(self, Segment other)
+    cpdef unload(self)

@@ -1,0 +1,251 @@
+"""One segment: a file of records, and what is known of it in memory.
+
+    +-----------------+---------------+--------+--------+---- …
+    | "MRLOG\\x01\\0\\0" | base seq  u64 | record | record |
+    +-----------------+---------------+--------+--------+---- …
+
+The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
+(but for secure erase), a summary lies beside each (``summary``), and the tables below are dropped
+and loaded again as they are needed.
+
+Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
+
+    offsets   where the record begins
+    subjects  which of the segment's subjects it has; the top bit says that it has headers
+    seqs      its sequence; only if there are gaps, otherwise it is `base_seq` + ordinal
+
+Removed messages are bits in `removed`.  Written by one thread, read by the same; only file writes and
+syncs happen elsewhere.
+"""
+
+from millrace.store.fs import File
+from millrace.store.numbers import Numbers
+from millrace.store.record import RecordBuffer
+
+MAGIC = b"MRLOG\x01\x00\x00"
+FILE_HEADER_SIZE = 16
+_FILE_HEADER_SIZE = FILE_HEADER_SIZE
+_HEADER_BIT = 0x80000000
+_SUBJECT_MASK = 0x7FFFFFFF
+
+
+def file_header(base_seq: int) -> bytes:
+    return MAGIC + base_seq.to_bytes(8, "little")
+
+
+class Segment:
+    """Tables over one file."""
+
+    def __init__(self, number: int, base_seq: int) -> None:
+        self.number = number
+        self.base_seq = base_seq  # of its first message, or of the one that would be
+        self.last_seq = base_seq - 1  # the highest it uses up
+        self.first_timestamp = 0
+        self.last_timestamp = 0
+        self.size = _FILE_HEADER_SIZE  # bytes, with those not yet written
+        self.file: File | None = None
+        self.pending = RecordBuffer()
+        self.sealed = False
+        self.summarized = False  # its summary is on disk
+        self.count = 0  # messages, with removed ones
+        self.live = 0
+        self.live_bytes = 0  # of records that are live
+        self.all_bytes = 0  # of all its messages' records
+        self.marks = 0  # or-ed flags of its messages; the log's user knows what they mean
+        self.removed: bytearray | None = None
+        self.removals: list[int] = []  # sequences that REMOVED records in this file name
+        self.floor = 0  # the highest FLOOR record in this file
+        self.loaded = True  # the tables are there
+        self.offsets = Numbers(4)
+        self.subject_of = Numbers(4)
+        self.seqs: Numbers | None = None
+        self.others = Numbers(4)  # where records lie that are no messages
+        self.subjects: list[bytes] = []
+        self._subject_ids: dict[bytes, int] = {}
+
+    # -- growing ----------------------------------------------------------------------------------
+
+    def note(self, seq: int, timestamp: int, subject: bytes, has_headers: bool, size: int) -> int:
+        """Take a message into the tables, `size` being that of its record; its ordinal."""
+        ordinal = self.count
+        if self.seqs is not None:
+            self.seqs.push(seq)
+        elif seq != self.base_seq + ordinal:
+            if ordinal == 0:
+                self.base_seq = seq
+            else:
+                self._make_sparse(seq)
+        number = self._subject_ids.get(subject)
+        if number is None:
+            number = len(self.subjects)
+            self._subject_ids[subject] = number
+            self.subjects.append(subject)
+        self.offsets.push(self.size)
+        self.subject_of.push(number | _HEADER_BIT if has_headers else number)
+        if ordinal == 0:
+            self.first_timestamp = timestamp
+        self.last_timestamp = timestamp
+        self.last_seq = seq
+        self.count += 1
+        self.live += 1
+        self.live_bytes += size
+        self.all_bytes += size
+        self.size += size
+        return ordinal
+
+    def note_other(self, size: int) -> None:
+        """Leave room for a record that is no message."""
+        self.others.push(self.size)
+        self.size += size
+
+    def _make_sparse(self, seq: int) -> None:
+        """`seq`, the next, leaves a gap: from here on sequences are listed."""
+        seqs = Numbers(8)
+        for index in range(self.count):
+            seqs.push(self.base_seq + index)
+        seqs.push(seq)
+        self.seqs = seqs
+
+    def take_pending(self) -> RecordBuffer:
+        """Hand over what is to be written; more gathers in a buffer of its own."""
+        taken = self.pending
+        self.pending = RecordBuffer()
+        return taken
+
+    def return_pending(self, taken: RecordBuffer) -> None:
+        """It could not be written: put it in front again."""
+        taken.append(self.pending.peek())
+        self.pending = taken
+
+    # -- looking up -------------------------------------------------------------------------------
+
+    def seq_at(self, ordinal: int) -> int:
+        if self.seqs is not None:
+            return self.seqs.at(ordinal)
+        return self.base_seq + ordinal
+
+    def first_not_below(self, seq: int) -> int:
+        """The ordinal of the first message whose sequence is not below `seq`; `count` if there is none."""
+        if self.seqs is not None:
+            return self.seqs.first_not_below(seq)
+        if seq <= self.base_seq:
+            return 0
+        if seq - self.base_seq >= self.count:
+            return self.count
+        return seq - self.base_seq
+
+    def ordinal_of(self, seq: int) -> int:
+        """The ordinal of a live message, or -1."""
+        ordinal = self.first_not_below(seq)
+        if ordinal >= self.count or self.seq_at(ordinal) != seq or self.is_removed(ordinal):
+            return -1
+        return ordinal
+
+    def is_removed(self, ordinal: int) -> bool:
+        removed = self.removed
+        if removed is None or ordinal >> 3 >= len(removed):  # it grows only with removals
+            return False
+        return (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
+
+    def next_live(self, ordinal: int) -> int:
+        """The first live ordinal from `ordinal` on; `count` if there is none."""
+        if self.removed is None:
+            return ordinal if ordinal < self.count else self.count
+        while ordinal < self.count and self.is_removed(ordinal):
+            ordinal += 1
+        return ordinal
+
+    def previous_live(self, ordinal: int) -> int:
+        """The last live ordinal up to `ordinal`; -1 if there is none."""
+        while ordinal >= 0 and self.is_removed(ordinal):
+            ordinal -= 1
+        return ordinal
+
+    def subject_at(self, ordinal: int) -> bytes:
+        return self.subjects[self.subject_of.at(ordinal) & _SUBJECT_MASK]
+
+    def has_headers(self, ordinal: int) -> bool:
+        return self.subject_of.at(ordinal) & _HEADER_BIT != 0
+
+    def offset_at(self, ordinal: int) -> int:
+        return self.offsets.at(ordinal)
+
+    def end_of(self, ordinal: int) -> int:
+        """The offset behind the record."""
+        end = self.offsets.at(ordinal + 1) if ordinal + 1 < self.count else self.size
+        if self.others.count:
+            between = self.others.first_not_below(self.offsets.at(ordinal))
+            if between < self.others.count and self.others.at(between) < end:
+                return self.others.at(between)
+        return end
+
+    def size_of(self, ordinal: int) -> int:
+        return self.end_of(ordinal) - self.offset_at(ordinal)
+
+    def next_match(self, ordinal: int, wanted: bytes) -> int:
+        """The first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
+        flags = wanted
+        subject_of = self.subject_of
+        while ordinal < self.count:
+            if flags[subject_of.at(ordinal) & _SUBJECT_MASK] and not self.is_removed(ordinal):
+                return ordinal
+            ordinal += 1
+        return ordinal
+
+    def previous_match(self, ordinal: int, wanted: bytes) -> int:
+        """The last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
+        flags = wanted
+        subject_of = self.subject_of
+        while ordinal >= 0:
+            if flags[subject_of.at(ordinal) & _SUBJECT_MASK] and not self.is_removed(ordinal):
+                return ordinal
+            ordinal -= 1
+        return ordinal
+
+    def subject_id(self, subject: bytes) -> int:
+        return self._subject_ids.get(subject, -1)
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def mark_removed(self, ordinal: int, size: int) -> None:
+        """`size` is that of the record; the caller knows that it is live."""
+        needed = (self.count >> 3) + 1
+        if self.removed is None:
+            self.removed = bytearray(needed)
+        elif len(self.removed) < needed:
+            self.removed.extend(bytes(needed - len(self.removed)))
+        self.removed[ordinal >> 3] |= 1 << (ordinal & 7)
+        self.live -= 1
+        self.live_bytes -= size
+
+    # -- tables come and go -----------------------------------------------------------------------
+
+    def load(
+        self,
+        offsets: Numbers,
+        subject_of: Numbers,
+        seqs: Numbers | None,
+        others: Numbers,
+        subjects: list[bytes],
+    ) -> None:
+        self.loaded = True
+        self.offsets = offsets
+        self.others = others
+        self.subject_of = subject_of
+        self.seqs = seqs
+        self.subjects = subjects
+        self._subject_ids = {subject: number for number, subject in enumerate(subjects)}
+
+    def adopt_tables(self, other: "Segment") -> None:
+        """Take over the tables of another segment object for the same file."""
+        self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
+
+    def unload(self) -> None:
+        """Forget the tables of a sealed segment; its summary has them."""
+        self.loaded = False
+        self.offsets = Numbers(4)
+        self.subject_of = Numbers(4)
+        self.seqs = None
+        self.others = Numbers(4)
+        self.subjects = []
+        self._subject_ids = {}
