@@ -37,6 +37,6 @@ def too_many_tokens(subject: bytes) -> bytes:
     return b'Permissions Violation for Subscription to "%b", too many tokens' % subject
 
 
-def subscription_revoked(subject: bytes, sid: bytes) -> bytes:
+def subscription_revoked(subject: bytes, queue: bytes | None, sid: bytes) -> bytes:
     """For a live subscription that a reload of the configuration no longer allows."""
-    return b'%b (sid "%b")' % (subscription_violation(subject, None), sid)
+    return b'%b (sid "%b")' % (subscription_violation(subject, queue), sid)

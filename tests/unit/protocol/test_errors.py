@@ -36,5 +36,10 @@ def test_texts_about_subjects_quote_them() -> None:
         errors.too_many_tokens(b"a.b") == b'Permissions Violation for Subscription to "a.b", too many tokens'
     )
     assert (
-        errors.subscription_revoked(b"a", b"9") == b'Permissions Violation for Subscription to "a" (sid "9")'
+        errors.subscription_revoked(b"a", None, b"9")
+        == b'Permissions Violation for Subscription to "a" (sid "9")'
+    )
+    assert (
+        errors.subscription_revoked(b"a", b"q", b"9")
+        == b'Permissions Violation for Subscription to "a" using queue "q" (sid "9")'
     )
