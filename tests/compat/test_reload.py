@@ -2,6 +2,7 @@
 
 import signal
 
+import bcrypt
 import pytest
 from compat_kit import (
     AUTHORIZATION_VIOLATION,
@@ -178,3 +179,38 @@ def test_digest_and_time_of_the_configuration(own_server: ServerFactory) -> None
     after = monitor(server, "/varz")
     assert after["config_load_time"] > before["config_load_time"]
     assert after["config_digest"] != before["config_digest"]
+
+
+def bcrypt_users(password: str) -> str:
+    secret = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+    return users(f'{{ user: alice, password: "{secret}" }}')
+
+
+def test_changed_bcrypt_password_closes_who_had_the_old(own_server: ServerFactory, join: Dial) -> None:
+    server = own_server(config=bcrypt_users("p"))
+    alice = login(join, server, "alice")
+    assert server.reload(bcrypt_users("new"))
+    assert alice.read_until_closed() == AUTHORIZATION_VIOLATION
+
+
+def test_other_hash_of_the_same_password_is_harmless(own_server: ServerFactory, join: Dial) -> None:
+    server = own_server(config=bcrypt_users("p"))
+    alice = login(join, server, "alice")
+    assert server.reload(bcrypt_users("p"))
+    assert alice.round_trip() == b""
+
+
+@pytest.mark.parametrize("changed", ["password: new", "password: p, timeout: 3"])
+def test_the_only_user_is_closed_by_any_change(own_server: ServerFactory, join: Dial, changed: str) -> None:
+    server = own_server(config="authorization { user: alice, password: p }")
+    alice = login(join, server, "alice")
+    assert server.reload(f"authorization {{ user: alice, {changed} }}")
+    assert alice.read_until_closed() == b""
+
+
+def test_user_that_nobody_asked_for_is_closed_by_new_accounts(own_server: ServerFactory, join: Dial) -> None:
+    server = own_server(config="mappings { a: b }")
+    named, anonymous = login(join, server, "alice"), join(server)
+    assert server.reload("mappings { a: c }")
+    assert named.read_until_closed() == b""
+    assert anonymous.round_trip() == b""

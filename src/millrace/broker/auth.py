@@ -80,6 +80,11 @@ class Identity:
     nkey: str = ""  # if it was authenticated by one
     connection_types: frozenset[ConnectionType] | None = None  # None: any
 
+    @property
+    def is_user(self) -> bool:
+        """Whether `user` is the name of one, rather than an nkey or the stand-in for a token."""
+        return self.label.startswith("user:")
+
     @classmethod
     def anonymous(cls) -> "Identity":
         return cls()
@@ -99,12 +104,18 @@ class Identity:
 class Candidate:
     """Somebody the client may be; whether it is remains to be verified."""
 
-    __slots__ = ("_check", "identity", "slow")
+    __slots__ = ("_check", "identity", "secret", "slow")
 
     def __init__(
-        self, identity: Identity, check: Callable[[], bool] | None = None, *, slow: bool = False
+        self,
+        identity: Identity,
+        check: Callable[[], bool] | None = None,
+        *,
+        secret: str = "",
+        slow: bool = False,
     ) -> None:
         self.identity = identity
+        self.secret = secret  # the configured password that is asked for
         self.slow = slow  # verify in a worker thread
         self._check = check
 
@@ -168,6 +179,15 @@ class Authenticator:
             name = self._websocket.no_auth_user or name
         user = self._users.get(name) if name else None
         return user is not None and _is_allowed(user, kind)
+
+    def account_of_user(self, name: str) -> str | None:
+        """The account of a configured user, if there is such a user."""
+        user = self._users.get(name)
+        return user.account if user is not None else None
+
+    def account_of_nkey(self, nkey: str) -> str | None:
+        user = self._nkeys.get(nkey)
+        return user.account if user is not None else None
 
     @property
     def has_plaintext_passwords(self) -> bool:
@@ -300,7 +320,12 @@ def _simple_candidate(credentials: Credentials, simple: _Simple) -> Candidate | 
 
 
 def _password_candidate(configured: str, given: str, identity: Identity) -> Candidate:
-    return Candidate(identity, lambda: passwords_match(configured, given), slow=is_bcrypt(configured))
+    return Candidate(
+        identity,
+        lambda: passwords_match(configured, given),
+        secret=configured,
+        slow=is_bcrypt(configured),
+    )
 
 
 def _is_allowed(user: User, kind: ConnectionType) -> bool:

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millrace.broker.auth import Candidate, Credentials, Identity
+from millrace.broker.auth import Authenticator, Candidate, Credentials, Identity
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.info import Info, encode
 from millrace.broker.options import ConnectionType
@@ -124,7 +124,7 @@ def connect(broker: Broker, connection: Connection) -> None:
 
 
 def _authenticate(broker: Broker, connection: Connection) -> None:
-    candidate = candidate_of(broker, connection)
+    candidate = candidate_of(broker.authenticator, connection)
     if candidate is None:
         _refuse(broker, connection)
     elif candidate.slow:
@@ -136,10 +136,10 @@ def _authenticate(broker: Broker, connection: Connection) -> None:
         _decide(broker, connection, candidate.verify())
 
 
-def candidate_of(broker: Broker, connection: Connection) -> Candidate | None:
+def candidate_of(authenticator: Authenticator, connection: Connection) -> Candidate | None:
     """Against whom to check what the client showed; None if there is nobody."""
     try:
-        return broker.authenticator.candidate(_credentials(connection))
+        return authenticator.candidate(_credentials(connection))
     except UnreadableCertificate as error:
         _log.warning("%s - %s", connection, error)
         return None

@@ -1,8 +1,8 @@
 """New options for a running broker: clients that are still welcome stay connected.
 
 What to change is decided in ``millrace.config``; here it is done.  After new users or accounts every
-client is looked at again: who would be refused today is refused now, who would land in another
-account is closed, and who stays loses the subscriptions it may no longer have.
+client is looked at again: whose user is gone or in another account is closed without a word, who
+would be refused today is refused now, and who stays loses the subscriptions it may no longer have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from millrace.broker import handshake
-from millrace.broker.auth import Authenticator, Identity
+from millrace.broker.auth import Authenticator, Candidate, Identity
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.options import BrokerOptions
 from millrace.protocol import errors
@@ -34,18 +34,18 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
         options.mappings,
         options.websocket,
     )
-    broker.authenticator = authenticator
+    previous, broker.authenticator = broker.authenticator, authenticator
     for connection in list(broker.connections.values()):
         connection.parser.max_control_line = options.max_control_line
         connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), options.ping_max)
     if access_changed:
         for account in broker.configure_accounts():
             for connection in list(account.connections.values()):
-                broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+                broker.close(connection, CloseReason.CLIENT_CLOSED)
         broker.imports.wire()
         for connection in list(broker.connections.values()):
             if connection.session.identity is not None:
-                _check_again(broker, connection)
+                _check_again(broker, connection, previous)
     for connection in list(broker.connections.values()):
         _refresh(broker, connection)
     if 0 < options.max_connections < len(broker.connections):
@@ -54,17 +54,34 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
     broker.tick.flush()
 
 
-def _check_again(broker: Broker, connection: Connection) -> None:
-    candidate = handshake.candidate_of(broker, connection)
+def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:
+    if _has_moved(broker, connection):
+        broker.close(connection, CloseReason.CLIENT_CLOSED)
+        return
+    candidate = handshake.candidate_of(broker.authenticator, connection)
     if candidate is None:
         _settle(broker, connection, None)
-    elif candidate.slow and candidate.identity != connection.session.identity:
+    elif not candidate.slow:
+        _settle(broker, connection, candidate.verify())
+    elif _was_checked(handshake.candidate_of(previous, connection), candidate):
+        _settle(broker, connection, candidate.identity)
+    else:
         checking = broker.loop.run_in_executor(None, candidate.verify)
         checking.add_done_callback(lambda done: _settle_later(broker, connection, done))
-    else:
-        # The password of a user that did not change was checked when it connected.
-        known = candidate.slow
-        _settle(broker, connection, connection.session.identity if known else candidate.verify())
+
+
+def _was_checked(before: Candidate | None, now: Candidate) -> bool:
+    """Whether the same password was asked for when the client connected: it takes long to check again."""
+    return before is not None and before.secret == now.secret
+
+
+def _has_moved(broker: Broker, connection: Connection) -> bool:
+    """Whether the user or nkey this client goes by is gone, or belongs to another account now."""
+    identity: Identity = connection.session.identity
+    current: str = connection.account.name
+    if nkey := identity.nkey or connection.session.connect.nkey:
+        return broker.authenticator.account_of_nkey(nkey) != current
+    return identity.is_user and broker.authenticator.account_of_user(identity.user) != current
 
 
 def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
@@ -93,7 +110,7 @@ def _refresh(broker: Broker, connection: Connection) -> None:
         for subscription in list(connection.subscriptions.values()):
             if not permissions.may_subscribe(subscription.subject, subscription.queue):
                 broker.commands.remove_subscription(connection, subscription)
-                text = errors.subscription_revoked(subscription.subject, subscription.sid)
+                text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
                 connection.send(b"-ERR '%b'\r\n" % text)
                 _log.info("%s - Removed sub %r - not authorized", connection, subscription.subject.decode())
         connection.filters_deliveries = permissions.filters_deliveries
