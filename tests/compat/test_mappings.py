@@ -40,6 +40,9 @@ def mapped(shared_server: ServerFactory) -> ServerProcess:
         ("untouched", "untouched"),
         ("tokens.*.b", "swapped.b.*"),  # a published star is a token like others
         ("tokens.>.b", "tokens.>.b"),  # but not every wildcard is covered by one
+        ("tail.>", "other.>"),
+        ("tail.>.b", "other.>.b"),
+        ("part.>", "part.>"),
         ("part.a", "part.1.a"),
         ("part.b", "part.1.b"),
         ("part.hello", "part.0.hello"),

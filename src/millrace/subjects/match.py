@@ -41,13 +41,17 @@ def matches(subject: bytes, pattern: bytes) -> bool:
 
 
 def is_subset(subset: bytes, pattern: bytes) -> bool:
-    """Whether every subject that falls under `subset` falls under `pattern` too."""
+    """Whether every subject that falls under `subset` falls under `pattern` too.
+
+    A `subset` that is no valid pattern is judged as the reference does: nothing but a ``>`` covers a
+    token that is empty or a ``>`` before the end.
+    """
     tokens = subset.split(b".")
     wider = pattern.split(b".")
     for index, token in enumerate(wider):
         if token == b">" and index + 1 == len(wider):
             return len(tokens) > index
-        if index >= len(tokens) or tokens[index] == b">":
+        if index >= len(tokens) or tokens[index] == b">" or not tokens[index]:
             return False
         if token != b"*" and token != tokens[index]:
             return False

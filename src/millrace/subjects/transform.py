@@ -27,7 +27,7 @@ from millrace.subjects.functions import (
     read_call,
     wildcard_number,
 )
-from millrace.subjects.match import matches
+from millrace.subjects.match import is_subset, matches
 from millrace.subjects.tokens import is_literal, valid_literal_subject, valid_subject
 
 _BLANKS: Final = frozenset("\t\n\f\r ")
@@ -215,7 +215,7 @@ class WeightedMapping:
         """Whether this mapping is the one to ask about `subject`."""
         if self._literal:
             return subject == self._pattern
-        return matches(subject, self._pattern)
+        return is_subset(subject, self._pattern)  # a published `*` is a token like others, a `>` is not
 
     def apply(self, subject: bytes) -> bytes | None:
         """The chosen subject; empty if the message is to be lost; None if it is not ours to map."""

@@ -73,6 +73,11 @@ def test_matches(subject: bytes, pattern: bytes, result: bool) -> None:
         (b"foo", b"foo.>", False),
         (b"foo.bar.>", b"foo.*.>", True),
         (b"foo.bar", b"foo", False),
+        # What can be published but not subscribed to:
+        (b"foo..bar", b"foo.*.bar", False),
+        (b"foo.", b"foo.>", True),
+        (b"foo.>.bar", b"foo.*.bar", False),
+        (b"foo.>.bar", b"foo.>", True),
     ],
 )
 def test_is_subset(subset: bytes, pattern: bytes, result: bool) -> None:

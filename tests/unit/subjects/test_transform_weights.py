@@ -29,6 +29,11 @@ def test_other_subjects_are_not_ours_to_map() -> None:
     assert mapping("foo", ("bar", 100)).covers(b"foo")
 
 
+@pytest.mark.parametrize(("subject", "covered"), [(b"foo.*", True), (b"foo.>", False), (b"foo.", False)])
+def test_a_published_star_is_covered_by_a_star_but_no_tail_and_no_gap(subject: bytes, covered: bool) -> None:
+    assert mapping("foo.*", ("bar.$1", 100)).covers(subject) is covered
+
+
 def test_weights_are_kept_in_the_long_run() -> None:
     found = shares(mapping("foo", ("a", 20), ("b", 80)), b"foo")
     assert found.keys() == {b"a", b"b"}
