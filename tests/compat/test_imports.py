@@ -46,6 +46,21 @@ accounts {
 }
 """
 
+MAPPED_ACCOUNTS = """
+accounts {
+  SELLER {
+    users: [ { user: seller, password: p } ]
+    mappings: { price: cost }
+    exports: [ { service: price } ]
+  }
+  BUYER {
+    users: [ { user: buyer, password: p } ]
+    mappings: { box: inbox }
+    imports: [ { service: { account: SELLER, subject: price } } ]
+  }
+}
+"""
+
 
 @pytest.fixture
 def server(shared_server: ServerFactory) -> ServerProcess:
@@ -98,7 +113,10 @@ def test_queue_groups_do_not_cross_accounts(seller: WireClient, stranger: WireCl
         ("from.seller.>", "log.x.y", "from.seller.log.x.y"),
         ("log.>", "log.x", None),
         ("from.seller.>", "log.*", "from.seller.log.*"),  # a published wildcard is a token like others
+        ("from.seller.>", "log.>", "from.seller.log.>"),
+        ("from.seller.log.*", "log.>", "from.seller.log.>"),
         ("news.*", "news.>", "news.>"),
+        ("special.*", "vip.*", "special.*"),
         ("special.one", "vip.one", "special.one"),
         ("special.*", "vip.two", "special.two"),
         ("vip.*", "vip.two", None),
@@ -180,6 +198,24 @@ def test_request_to_a_renamed_service(buyer: WireClient, seller: WireClient) -> 
 
 def test_request_to_a_service_renamed_by_wildcard(stranger: WireClient, seller: WireClient) -> None:
     assert _ask(stranger, seller, "ask.tea", "price.tea") == message("box.7", 1, b"!")
+
+
+@pytest.mark.parametrize("token", ["*", ">"])
+def test_request_to_a_wildcard_is_a_request(stranger: WireClient, seller: WireClient, token: str) -> None:
+    seller.round_trip(b"SUB price.* 1\r\n")
+    stranger.round_trip(publish(f"ask.{token}", b"?"))
+    assert seller.round_trip().startswith(f"HMSG price.{token} 1 ".encode())
+
+
+def test_mappings_hold_for_what_comes_from_another_account(shared_server: ServerFactory, join: Dial) -> None:
+    server = shared_server(config=MAPPED_ACCOUNTS)
+    seller, buyer = login(join, server, "seller"), login(join, server, "buyer")
+    seller.round_trip(b"SUB > 1\r\n")
+    buyer.round_trip(b"SUB box 1\r\nSUB inbox 2\r\n" + publish("price", b"?", "box"))
+    request = seller.read_frame()
+    assert request.startswith(b"HMSG cost 1 _R_.")
+    seller.round_trip(publish(request.split()[3].decode(), b"!"))
+    assert buyer.round_trip() == message("inbox", 2, b"!")
 
 
 def test_only_one_answer_of_a_single_response_service(buyer: WireClient, seller: WireClient) -> None:

@@ -25,7 +25,7 @@ import msgspec
 
 from millrace.base.ids import nuid
 from millrace.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
-from millrace.broker.router import Subscriber, Subscription, Target
+from millrace.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
 from millrace.protocol.parser import Frame, make_frame
 from millrace.subjects.match import collide, is_subset, matches
 from millrace.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
@@ -54,10 +54,10 @@ class StreamImport:
         if self.local != self.subject and _has_wildcard(self.subject):
             self._transform = SubjectTransform(configured.subject, pattern_to_destination(local), strict=True)
 
-    def local_subject(self, subject: bytes) -> bytes | None:
-        """What the importer calls the exporter's literal `subject`."""
+    def local_subject(self, subject: bytes) -> bytes:
+        """What the importer calls the exporter's `subject`, which falls under the import."""
         if self._transform is not None:
-            return self._transform.apply(subject)
+            return self._transform.rewrite(subject)
         return subject if self.local == self.subject else self.local
 
     def rewriter(self, wanted: bytes) -> Callable[[bytes], bytes | None]:
@@ -65,7 +65,7 @@ class StreamImport:
 
         def rewrite(subject: bytes) -> bytes | None:
             local = self.local_subject(subject)
-            return local if local is not None and matches(local, wanted) else None
+            return local if matches(local, wanted) else None
 
         return rewrite
 
@@ -116,7 +116,7 @@ class Responses(Subscriber):
         if not pending.many:
             self.forget(target.subject)
         space = pending.importer.space
-        return space.deliver(space.route(pending.reply), frame, source) > 0
+        return space.deliver(_mapped_route(space, pending.reply), frame, source) > 0
 
 
 class ServiceImport(Subscriber):
@@ -136,9 +136,9 @@ class ServiceImport(Subscriber):
         self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        subject = self._remote if self._transform is None else self._transform.apply(target.subject)
+        subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
         imports = self._broker.imports
-        if subject is None or imports.hops >= _MAX_HOPS:
+        if imports.hops >= _MAX_HOPS:
             return False
         responses = imports.responses(self._exporter)
         reply = b""
@@ -147,9 +147,10 @@ class ServiceImport(Subscriber):
         headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
         headers = _with_request_info(headers, self._request_info(source))
         space = self._exporter.space
+        route = _mapped_route(space, subject)
         imports.hops += 1
         try:
-            taken = space.deliver(space.route(subject), make_frame(reply, headers, frame.payload()), source)
+            taken = space.deliver(route, make_frame(reply, headers, frame.payload()), source)
         finally:
             imports.hops -= 1
         if reply and not taken:
@@ -260,6 +261,11 @@ def _service_transform(local: str, remote: str) -> SubjectTransform | None:
 def _with_request_info(headers: bytes | None, info: bytes) -> bytes:
     line = b"Nats-Request-Info: %b\r\n\r\n" % info
     return b"NATS/1.0\r\n" + line if headers is None else headers[:-2] + line
+
+
+def _mapped_route(space: SubjectSpace, subject: bytes) -> Route:
+    """The mappings of an account hold for what comes from another one too."""
+    return space.route(subject if space.mapping is None else space.mapping(subject))
 
 
 def _has_wildcard(subject: bytes) -> bool:
