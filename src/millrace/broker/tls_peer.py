@@ -7,15 +7,18 @@ that reads as a distinguished name, first in order and then in any order; last t
 Certificates arrive here already verified.  Not here: users and passwords (the broker's authentication).
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
-
-from cryptography import x509
+from typing import TYPE_CHECKING, Final
 
 from millrace.base.errors import MillraceError
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 # The attributes that have a short name; a subject with any other is matched as a string only.
 _DOMAIN_COMPONENT: Final = "0.9.2342.19200300.100.1.25"
@@ -75,6 +78,8 @@ class PeerNames:
 
 def peer_names(der: bytes) -> PeerNames:
     """Read the names in a DER certificate."""
+    from cryptography import x509  # here, because most servers see no certificate and start faster
+
     try:
         certificate = x509.load_der_x509_certificate(der)
         relative_names = [
@@ -97,6 +102,8 @@ def peer_names(der: bytes) -> PeerNames:
 
 
 def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName:
+    from cryptography import x509
+
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,45 +1,21 @@
-"""The `millrace` command: its subcommands, each in a module of its own."""
+"""The entry point of the `millrace` command.
 
-import platform
-from typing import Any
+`serve` parses its own flags and is started by scripts that wait for it, so it does not wait for typer
+and what typer imports, which would take longer than the server itself needs to start.
+"""
 
-import typer
-from typer.core import TyperCommand
-
-import millrace
-from millrace.cli.serve import serve as run_serve
-
-app = typer.Typer(
-    name="millrace",
-    help="A NATS-compatible message broker with streams.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-class RawCommand(TyperCommand):
-    """A command that parses its own arguments, because their syntax is not ours."""
-
-    # Newer releases of typer carry a click of their own, so the context has no name that fits all.
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.args = list(args)
-        return args
-
-
-@app.command(cls=RawCommand, short_help="Start a server; takes nats-server's own flags.")
-def serve(context: typer.Context) -> None:
-    """Start a server; takes nats-server's own flags."""
-    raise typer.Exit(run_serve(context.args))
-
-
-@app.command()
-def version() -> None:
-    """Show the version and how this installation was built."""
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    typer.echo(f"millrace {millrace.__version__} ({millrace.BUILD}, {python})")
+import gc
+import sys
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point of the installed command."""
-    app(arguments, prog_name="millrace")
+    """Run the command that the arguments name, and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["serve"]:
+        gc.disable()  # importing makes much and drops little; the server sets the collector up for itself
+        from millrace.cli.serve import serve
+
+        sys.exit(serve(given[1:]))
+    from millrace.cli.app import app
+
+    app(given, prog_name="millrace")

@@ -33,6 +33,7 @@ def run(options: ServerOptions) -> int:
     """Serve until a signal says stop; the exit code of the process."""
     handler = logs.set_up(options.log)
     gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

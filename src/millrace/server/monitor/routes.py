@@ -25,11 +25,11 @@ from millrace.server.monitor.healthz import HealthzOptions, healthz
 from millrace.server.monitor.http import Request, Response, plain
 from millrace.server.monitor.index_page import index_page
 from millrace.server.monitor.jsz import JszOptions, jsz
-from millrace.server.monitor.metrics import Metrics
 from millrace.server.monitor.queries import BadRequest, Query
 from millrace.server.monitor.varz import varz
 
 if TYPE_CHECKING:
+    from millrace.server.monitor.metrics import Metrics
     from millrace.server.server import Server
 
 _SLICE: Final = 128  # entries described before others get a turn
@@ -69,7 +69,7 @@ class Routes:
         self.counts: Counter[str] = Counter()
         self._server = server
         self._base = posixpath.normpath("/" + base_path.strip("/"))
-        self._metrics = Metrics(server, self.counts)
+        self._metrics: Metrics | None = None
         # The first path of each page is the one it is counted under, as far as it is counted.
         self._pages: dict[str, tuple[str, Page]] = {
             self._base: ("/", self._root),
@@ -208,7 +208,12 @@ class Routes:
         return Response(health.status_code, _JSON, [body], [_ANYONE])
 
     async def _prometheus(self, query: Query) -> Response:
-        return Response(HTTPStatus.OK, Metrics.CONTENT_TYPE, [self._metrics.render()])
+        if self._metrics is None:
+            # With the first scrape, so that a server nobody scrapes starts without Prometheus' library.
+            from millrace.server.monitor.metrics import Metrics
+
+            self._metrics = Metrics(self._server, self.counts)
+        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, [self._metrics.render()])
 
     async def _stacks(self, query: Query) -> Response:
         return Response(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])

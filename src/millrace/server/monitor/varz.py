@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from cryptography import x509
 
 from millrace.broker.handshake import auth_timeout_s
 from millrace.broker.info import PROTOCOL_VERSION, SERVER_VERSION
@@ -264,5 +263,7 @@ def _expiry(tls: TlsOptions | None) -> str:
 
 @lru_cache(maxsize=4)
 def _certificate_expiry(path: Path, changed_ns: int) -> str:
+    from cryptography import x509  # here, because most servers have no certificate and start faster
+
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     return certificate.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ")

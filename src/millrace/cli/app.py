@@ -1,0 +1,40 @@
+"""The subcommands of `millrace` and their help; what `main` does not take a short way for."""
+
+import platform
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+import millrace
+from millrace.cli.serve import serve as run_serve
+
+app = typer.Typer(
+    name="millrace",
+    help="A NATS-compatible message broker with streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class RawCommand(TyperCommand):
+    """A command that parses its own arguments, because their syntax is not ours."""
+
+    # Newer releases of typer carry a click of their own, so the context has no name that fits all.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.args = list(args)
+        return args
+
+
+@app.command(cls=RawCommand, short_help="Start a server; takes nats-server's own flags.")
+def serve(context: typer.Context) -> None:
+    """Start a server; takes nats-server's own flags."""
+    raise typer.Exit(run_serve(context.args))
+
+
+@app.command()
+def version() -> None:
+    """Show the version and how this installation was built."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    typer.echo(f"millrace {millrace.__version__} ({millrace.BUILD}, {python})")

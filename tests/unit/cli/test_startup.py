@@ -1,0 +1,52 @@
+"""What `millrace serve` does not wait for: scripts and test suites start servers by the hundred."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Each takes a sizeable part of the whole start, and a server without its feature never needs it.
+NOT_NEEDED_TO_SERVE = ("typer", "rich", "pydantic", "prometheus_client", "cryptography.x509")
+
+LOADED_MODULES = """
+import sys
+import millrace.cli.main
+try:
+    millrace.cli.main.main(["serve", "--version"])
+except SystemExit as ended:
+    assert ended.code == 0, ended.code
+import millrace.server.app
+print(*sys.modules, sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_modules() -> set[str]:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOADED_MODULES], capture_output=True, text=True, timeout=60, env=os.environ
+    )
+    assert ended.returncode == 0, ended.stderr
+    return set(ended.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", NOT_NEEDED_TO_SERVE)
+def test_a_server_starts_without(name: str, loaded_modules: set[str]) -> None:
+    assert "millrace.broker.broker" in loaded_modules
+    assert name not in loaded_modules
+
+
+def test_the_garbage_collector_runs_again_once_the_server_does() -> None:
+    """`main` switches it off while modules are imported."""
+    code = (
+        "import gc, sys\n"
+        "import millrace.server.app as app\n"
+        "async def report(*_):\n"
+        "    print(gc.isenabled())\n"
+        "    return 0\n"
+        "app._serve = report\n"
+        "from millrace.cli.main import main\n"
+        "main(['serve', '-p', '-1'])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
