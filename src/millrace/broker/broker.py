@@ -75,6 +75,7 @@ class Broker:
         self.imports = Imports(self)
         self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
         self._all_gone = asyncio.Event()
+        self._shut_down = False
         self.lame_duck = False
         self.jetstream_domain: str | None = None  # not None: JetStream is on; may be empty
         self.listen_host = broker_options.host
@@ -225,7 +226,7 @@ class Broker:
         if self.options.max_connections < 0 or (0 < self.options.max_connections <= len(self.connections)):
             self.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
             return
-        if self.lame_duck:
+        if self.lame_duck or self._shut_down:
             self.close(connection, CloseReason.SERVER_SHUTDOWN)
             return
         self.connections[connection.cid] = connection
@@ -324,7 +325,8 @@ class Broker:
         self.observer.client_disconnected(connection, reason)
 
     async def close_all(self, reason: CloseReason, grace_s: float) -> None:
-        """Close every connection; within bounds, let all of them get what was queued for them."""
+        """Close every connection for good; within bounds, let all of them get what was queued for them."""
+        self._shut_down = True  # a socket accepted just now becomes a connection after this
         for connection in list(self.connections.values()):
             self.close(connection, reason)
         if self._lingering:

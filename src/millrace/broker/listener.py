@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.base.clock import SystemClock
@@ -90,6 +91,7 @@ class Listener:
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: set[asyncio.Task[None]] = set()
         self._sockets: list[socket.socket] = []
+        self._upgrading: weakref.WeakSet[WebSocketProtocol] = weakref.WeakSet()  # or upgraded since
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -111,6 +113,8 @@ class Listener:
         for task in (*self._accepting, *self._handshakes):
             task.cancel()
         await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
+        for websocket in list(self._upgrading):
+            websocket.give_up()
         for sock in self._sockets:
             sock.close()
 
@@ -135,7 +139,7 @@ class Listener:
         options = self._broker.options.websocket
         assert options is not None
         assert self._upgrader is not None
-        return WebSocketProtocol(
+        websocket = WebSocketProtocol(
             self._broker.loop,
             self._upgrader,
             self._make_websocket_client,
@@ -143,6 +147,8 @@ class Listener:
             handshake_timeout_s=options.handshake_timeout_s,
             refused=lambda reason: _log.error("websocket upgrade refused: %s", reason),
         )
+        self._upgrading.add(websocket)
+        return websocket
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
         cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)

@@ -110,6 +110,9 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of that class
+        if self._state is _State.CLOSING:  # given up before it began
+            self._transport.abort()
+            return
         self._timer = self._loop.call_later(self._handshake_timeout_s, self._handshake_timed_out)
 
     def data_received(self, data: bytes) -> None:
@@ -158,6 +161,13 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
             self._finish(close_frame(close_status(reason), reason))
         elif self._state is _State.UPGRADING:
             self._finish(b"")
+
+    def give_up(self) -> None:
+        """Close at once unless the upgrade is done: an open websocket is its client's affair."""
+        if self._state is _State.UPGRADING:
+            self._state = _State.CLOSING
+            if self._timer is not None:  # else there is no transport yet
+                self._transport.abort()
 
     def abort(self) -> None:
         """Close at once; nothing pending is sent, and no close frame."""

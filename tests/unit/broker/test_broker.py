@@ -120,6 +120,14 @@ async def test_closing_all_ends_every_connection_even_one_that_does_not_read() -
     assert all(each.connection.session.reason is CloseReason.SERVER_SHUTDOWN for each in clients)
 
 
+async def test_a_socket_that_was_accepted_while_all_were_closed_is_closed_too() -> None:
+    broker = make_broker()
+    await broker.close_all(CloseReason.SERVER_SHUTDOWN, 0.01)
+    late = FakeClient(broker)
+    assert late.closed
+    assert broker.connections == {}
+
+
 # -- in the same process ------------------------------------------------------------------------------
 
 
