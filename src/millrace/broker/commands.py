@@ -7,11 +7,10 @@ while it is connected comes from here or from ``handshake``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from millrace.broker import handshake
+from millrace.broker.client_json import BadJson, read_object
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.router import Subscription
 from millrace.protocol import errors
@@ -69,8 +68,8 @@ class Commands:
     def _info(self, connection: Connection) -> None:
         """From a client it means nothing, but it has to be JSON."""
         try:
-            msgspec.json.decode(connection.parser.argument(), type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError):
+            read_object(connection.parser.argument())
+        except BadJson:
             self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
 
     # -- pings ------------------------------------------------------------------------------------

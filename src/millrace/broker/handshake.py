@@ -17,7 +17,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from millrace.broker.auth import Authenticator, Candidate, Credentials, Identity
+from millrace.broker.client_json import BadJson
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.info import Info, encode
 from millrace.broker.options import ConnectionType
@@ -111,7 +114,7 @@ def connect(broker: Broker, connection: Connection) -> None:
     session.stop_auth_timer()
     try:
         session.connect = session.connect.updated(connection.parser.argument())
-    except (ValueError, RecursionError) as error:  # msgspec's errors, and JSON nested too deep
+    except (BadJson, msgspec.ValidationError) as error:
         _log.debug("%s - bad CONNECT: %s", connection, error)
         broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
         return

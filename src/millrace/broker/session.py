@@ -1,11 +1,12 @@
 """What is known of a client beyond the path of its messages: who it is and what it asked for."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from millrace.broker.auth import Identity
+from millrace.broker.client_json import read_object
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.options import ConnectionType
 
@@ -18,7 +19,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     echo: bool = True
     headers: bool = False
     no_responders: bool = False
-    protocol: int = 0
+    protocol: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] = 0
     tls_required: bool = False
     user: str = ""
     password: str = msgspec.field(name="pass", default="")
@@ -33,8 +34,11 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     new_account: bool = False
 
     def updated(self, text: bytes) -> "ConnectOptions":
-        """These options with the JSON object in `text` laid over; ValueError if it is not one."""
-        changes = msgspec.json.decode(text, type=dict[str, Any])
+        """These options with the JSON object in `text` laid over.
+
+        BadJson if it is none, msgspec.ValidationError if a value has the wrong type.
+        """
+        changes = read_object(text)
         known = msgspec.to_builtins(self)
         known.update({key.lower(): value for key, value in changes.items() if value is not None})
         return msgspec.convert(known, ConnectOptions)

@@ -79,7 +79,6 @@ def test_keys_are_read_in_any_case_and_null_is_no_value() -> None:
     "text",
     [
         b"",
-        b"null",
         b"[]",
         b"1",
         b'"x"',
@@ -88,8 +87,6 @@ def test_keys_are_read_in_any_case_and_null_is_no_value() -> None:
         b'{"verbose":1}',
         b'{"protocol":"1"}',
         b'{"user":5}',
-        b'{"user":"\xff"}',
-        b'{"user":"\\ud800"}',
         b'{"a":' + b"[" * 1500 + b"]" * 1500 + b"}",
         b"\x00",
     ],
