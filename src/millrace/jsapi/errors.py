@@ -394,7 +394,7 @@ class ErrorBody(Struct):
 class ApiError(MillraceError):
     """A request is refused; `fields` fill the description of `err`."""
 
-    def __init__(self, err: Err, **fields: object) -> None:
+    def __init__(self, err: Err, /, **fields: object) -> None:
         self.err = err
         self.status, self.code, template = err.value
         self.description = template.format(**fields)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jsapi.json_text import syntax_error
+from millrace.jsapi.json_text import BadSyntax, Kind, quoted, read_each, read_one, syntax_error
 
 COMPLAINTS = {
     "{bad": "invalid character 'b' looking for beginning of object key string",
@@ -52,3 +52,33 @@ def test_correct_text_has_no_complaint(text: str) -> None:
 
 def test_nesting_does_not_exhaust_the_stack() -> None:
     assert syntax_error(b"[" * 100_000) == "exceeded max depth"
+
+
+def test_value_remembers_how_it_was_written() -> None:
+    value = read_one(b' {"a" : [1.50, "\\u0041"], "a":null} ')
+    assert value.raw == b'{"a" : [1.50, "\\u0041"], "a":null}'
+    (_, first), (_, second) = value.members
+    assert [(item.kind, item.raw, item.text) for item in first.items] == [
+        (Kind.NUMBER, b"1.50", ""),
+        (Kind.STRING, b'"\\u0041"', "A"),
+    ]
+    assert second.kind is Kind.NULL
+
+
+def test_values_come_one_after_the_other_until_one_is_wrong() -> None:
+    values = read_each(b"1 {} x")
+    assert [next(values).raw, next(values).raw] == [b"1", b"{}"]
+    with pytest.raises(BadSyntax) as refused:
+        next(values)
+    assert refused.value.offset == 6
+
+
+def test_no_values_in_an_empty_text() -> None:
+    assert list(read_each(b" \n")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a<é", '"a<é"'), ('"\\', r'"\"\\"'), ("\n\x01\u200b", r'"\n\x01\u200b"')]
+)
+def test_quoted_text_is_as_go_quotes_it(text: str, shown: str) -> None:
+    assert quoted(text) == shown
