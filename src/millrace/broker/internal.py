@@ -33,3 +33,22 @@ class CallbackSubscriber(Subscriber):
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
         self._callback(Message(target.subject, frame.reply(), frame.headers(), frame.payload(), source))
         return True
+
+
+class CaptureSubscriber(Subscriber):
+    """Lends every message to a sink, without copying it."""
+
+    def __init__(self, take: Callable[[bytes, bytes, int, int, int, int, int], None]) -> None:
+        self._take = take
+
+    def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
+        self._take(
+            target.subject,
+            frame.buf,
+            frame.reply_start,
+            frame.reply_size,
+            frame.header_size,
+            frame.body_start,
+            frame.body_size,
+        )
+        return True

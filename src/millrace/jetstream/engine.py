@@ -1,0 +1,83 @@
+"""JetStream as a whole: the store directory, and one ``AccountJetStream`` for each account that has it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millrace.jetstream.account import AccountJetStream
+from millrace.jetstream.api import Api
+from millrace.jetstream.options import JetStreamOptions
+from millrace.store.fs import FolderLock, RealFileSystem
+
+if TYPE_CHECKING:
+    from millrace.jetstream.ports import World
+
+_log = logging.getLogger("millrace.jetstream")
+
+
+class Engine:
+    """Opens the store, starts every stream, and stops them all."""
+
+    def __init__(
+        self, options: JetStreamOptions, make_world: Callable[[str], World], server_name: str
+    ) -> None:
+        self.options = options
+        self.accounts: dict[str, AccountJetStream] = {}
+        self.folder = os.path.join(options.store_dir or _temporary_folder(), "jetstream")
+        self._make_world = make_world
+        self._server_name = server_name
+        self._lock: FolderLock | None = None
+        self._handles: list[tuple[World, Any]] = []
+
+    @property
+    def max_memory(self) -> int:
+        if self.options.max_memory is not None:
+            return self.options.max_memory
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+    @property
+    def max_file(self) -> int:
+        if self.options.max_file is not None:
+            return self.options.max_file
+        return shutil.disk_usage(self.folder).free * 3 // 4
+
+    def start(self) -> None:
+        """StoreError if the directory cannot be used, or is used by another server."""
+        fs = RealFileSystem()
+        fs.make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
+        _log.info("Starting JetStream")
+        _log.info("  Store Directory: %r", self.folder)
+        for name, account_options in self.options.accounts.items():
+            world = self._make_world(name)
+            account = AccountJetStream(
+                name,
+                world,
+                account_options,
+                fs=fs,
+                folder=os.path.join(self.folder, name),
+                domain=self.options.domain,
+                sync=self.options.sync_interval_s is None,
+            )
+            self.accounts[name] = account
+            account.recover()
+            self._handles.append((world, Api(account, self._server_name).start()))
+
+    def stop(self) -> None:
+        for world, handle in self._handles:
+            world.release(handle)
+        for account in self.accounts.values():
+            account.stop()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _temporary_folder() -> str:
+    """Where streams live if nobody said where: the same place after a restart, as in the reference."""
+    return os.path.join(tempfile.gettempdir(), "nats")

@@ -1,0 +1,77 @@
+"""What JetStream sees of the world: a dozen calls, so that every rule can be tested with a list and a clock.
+
+One ``World`` per account.  Messages pass in batches where it counts: captured messages arrive while a
+chunk of input is processed, and acknowledgements leave a commit at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(slots=True)
+class Request:
+    """A request to the API, or any other message that JetStream listens for."""
+
+    subject: bytes
+    reply: bytes
+    headers: bytes  # the whole block; empty if there is none
+    payload: bytes
+    client: Any = None  # who asked; ``World.describe_client`` knows
+
+
+class Sink(Protocol):
+    """Takes messages published to a stream's subjects.  The memory behind `source` is only lent."""
+
+    def take(
+        self,
+        subject: bytes,
+        source: bytes,
+        reply_start: int,
+        reply_size: int,
+        header_size: int,  # -1: no headers
+        start: int,  # of headers and payload together
+        size: int,
+    ) -> None: ...
+
+
+class Cancel(Protocol):
+    def cancel(self) -> None: ...
+
+
+class World(Protocol):
+    """The account around a set of streams."""
+
+    def now_ns(self) -> int:
+        """Wall clock."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Cancel: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """When the input at hand is processed."""
+
+    def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `work` in another thread and `done` in this one."""
+
+    def publish(
+        self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
+    ) -> int:
+        """Deliver a message in the account; how many took it."""
+
+    def acknowledge(self, start: bytes, acks: Sequence[tuple[bytes, int, bytes]]) -> None:
+        """Send ``start + sequence + end`` to each reply subject of (reply, sequence, end)."""
+
+    def has_interest(self, subject: bytes) -> bool: ...
+
+    def capture(self, subject: bytes, sink: Sink) -> Any:
+        """Give every message on `subject` to `sink`; the handle is for ``release``."""
+
+    def serve(self, subject: bytes, callback: Callable[[Request], None], queue: bytes | None = None) -> Any:
+        """Call back for every request on `subject`; the handle is for ``release``."""
+
+    def release(self, handle: Any) -> None: ...
+
+    def describe_client(self, client: Any) -> dict[str, Any]:
+        """Who asked, as advisories tell it."""

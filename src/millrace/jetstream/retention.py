@@ -1,0 +1,169 @@
+"""What a stream keeps: limits by number, size, age and subject, and purging.
+
+Limits are enforced as messages are stored, age by a timer that fires when the oldest message is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millrace.jsapi.enums import DiscardPolicy
+from millrace.store.record import Record
+
+if TYPE_CHECKING:
+    from millrace.jetstream.ports import Cancel
+    from millrace.jetstream.stream import Stream
+
+_NS: Final = 1_000_000_000
+_SHORTEST_TIMER_S: Final = 0.05
+_LONGEST_TIMER_S: Final = 3600.0
+
+
+class Retention:
+    """The limits of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._timer: Cancel | None = None
+        self._record = Record()
+
+    @property
+    def limited(self) -> bool:
+        """Whether storing a message may remove another, or be refused."""
+        config = self._stream.config
+        return config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+
+    # -- before storing ---------------------------------------------------------------------------
+
+    def refusal(self, subject: bytes, size: int, *, rollup: bool) -> str | None:
+        """Why a stream that discards new messages cannot take this one; None if it can."""
+        stream = self._stream
+        config, log = stream.config, stream.log
+        if config.discard is not DiscardPolicy.NEW:
+            return None
+        replaces = False
+        limit = config.max_msgs_per_subject
+        if limit > 0:
+            node = log.index.find(subject)
+            full = node is not None and node.count >= limit
+            if full and config.discard_new_per_subject and not rollup:
+                return "maximum messages per subject exceeded"
+            replaces = full and not config.discard_new_per_subject
+        if replaces or rollup:
+            return None
+        if 0 < config.max_msgs <= log.messages:
+            return "maximum messages exceeded"
+        if config.max_bytes > 0 and stream.bytes() + size > config.max_bytes:
+            return "maximum bytes exceeded"
+        return None
+
+    # -- after storing ----------------------------------------------------------------------------
+
+    def stored(self, subject: bytes) -> None:
+        """A message was stored: remove what is too much now."""
+        stream = self._stream
+        config, log = stream.config, stream.log
+        limit = config.max_msgs_per_subject
+        if limit > 0:
+            node = log.index.find(subject)
+            while node is not None and node.count > limit:
+                log.remove(log.first_of(subject))
+                node = log.index.find(subject)
+        while 0 < config.max_msgs < log.messages:
+            log.remove(log.first_seq)
+        if config.max_bytes > 0:
+            while log.messages and stream.bytes() > config.max_bytes:
+                log.remove(log.first_seq)
+        if config.max_age and self._timer is None:
+            self._plan()
+
+    def enforce(self) -> None:
+        """All limits at once, after they changed or at a start."""
+        stream = self._stream
+        config, log = stream.config, stream.log
+        before = log.messages
+        limit = config.max_msgs_per_subject
+        if limit > 0:
+            crowded = [subject for subject, node in log.index.match(b">") if node.count > limit]
+            for subject in crowded:
+                node = log.index.find(subject)
+                while node is not None and node.count > limit:
+                    log.remove(log.first_of(subject))
+                    node = log.index.find(subject)
+        while 0 < config.max_msgs < log.messages:
+            log.remove(log.first_seq)
+        while config.max_bytes > 0 and log.messages and stream.bytes() > config.max_bytes:
+            log.remove(log.first_seq)
+        if log.messages != before:
+            stream.account.committer.dirty(stream)
+
+    # -- age --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._expire()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _plan(self) -> None:
+        stream = self._stream
+        if not stream.config.max_age or not stream.log.messages:
+            return
+        if stream.log.get(stream.log.first_seq, self._record):
+            due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
+        else:
+            due_ns = stream.config.max_age  # not committed yet, so it is new
+        delay_s = min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S)
+        self._timer = stream.world.call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        stream = self._stream
+        if not stream.config.max_age:
+            return
+        oldest = stream.world.now_ns() - stream.config.max_age
+        removed = False
+        while stream.log.messages and stream.log.get(stream.log.first_seq, self._record):
+            if self._record.timestamp > oldest:
+                break
+            stream.log.remove(stream.log.first_seq)
+            removed = True
+        if removed:
+            stream.account.committer.dirty(stream)
+        self._plan()
+
+    # -- purging ----------------------------------------------------------------------------------
+
+    def purge(self, subject: bytes | None, below: int, keep: int) -> int:
+        """See ``Stream.purge``; `below` and `keep` are 0 if not asked for."""
+        log = self._stream.log
+        if subject is None or subject == b">":
+            if keep:
+                return self._purge_but(keep)
+            return log.remove_below(below or log.last_seq + 1)
+        if keep:
+            return self._purge_subject_but(subject, keep)
+        return log.remove_matching(subject, below or log.last_seq + 1)
+
+    def _purge_but(self, keep: int) -> int:
+        log = self._stream.log
+        if log.messages <= keep:
+            return 0
+        excess = log.messages - keep
+        seq = log.first_seq
+        for _ in range(excess - 1):
+            seq = log.next_seq(seq + 1)
+        return log.remove_below(seq + 1)
+
+    def _purge_subject_but(self, subject: bytes, keep: int) -> int:
+        log = self._stream.log
+        total = sum(node.count for _, node in log.index.match(subject))
+        removed = 0
+        seq = log.next_match(log.first_seq, subject)
+        while seq and removed < total - keep:
+            log.remove(seq)
+            removed += 1
+            seq = log.next_match(seq + 1, subject)
+        return removed

@@ -1,0 +1,228 @@
+"""A stream: a log, its configuration, and the rules about what it takes and keeps.
+
+A message on one of its subjects comes in through ``take``.  Without headers, on a stream without special
+rules, it goes straight to the log; everything else goes through ``publishing``.  Publishers are
+answered when the commit that has their message is done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from millrace.jetstream.dedupe import Dedupe
+from millrace.jetstream.publishing import Publishing
+from millrace.jetstream.retention import Retention
+from millrace.jsapi.enums import PersistMode, RetentionPolicy, StorageType
+from millrace.jsapi.errors import ApiError, Err
+from millrace.jsapi.go_time import ZERO_TIME, Time
+from millrace.jsapi.publish_types import PUB_ACK_END, pub_ack_start
+from millrace.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
+from millrace.store.errors import StoreError
+from millrace.store.record import Record
+from millrace.subjects.transform import SubjectTransform
+
+if TYPE_CHECKING:
+    from millrace.jetstream.account import AccountJetStream
+    from millrace.store.log import Log
+
+_log = logging.getLogger("millrace.jetstream")
+
+_RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+
+
+class Stream:
+    """One stream of one account."""
+
+    def __init__(
+        self, account: AccountJetStream, config: StreamConfig, created_ns: int, log: Log, *, sync: bool
+    ) -> None:
+        self.account = account
+        self.world = account.world
+        self.config = config
+        self.created_ns = created_ns
+        self.log = log
+        self.in_memory = config.storage is StorageType.MEMORY
+        self._sync_by_default = sync
+        self.sync = sync
+        self.consumer_count = 0
+        self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
+        self.dedupe = Dedupe(config.duplicate_window)
+        self.retention = Retention(self)
+        self.publishing = Publishing(self)
+        self.transform: SubjectTransform | None = None
+        self.republish: SubjectTransform | None = None
+        self._handles: list[Any] = []
+        self._acks: list[tuple[bytes, int, bytes]] = []  # wait for the next commit
+        self._committing_acks: list[tuple[bytes, int, bytes]] = []
+        self._after: list[Callable[[], None]] = []
+        self._committing_after: list[Callable[[], None]] = []
+        self._plain = False
+        self._ack_start = b""
+        self.configure(config)
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def configure(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked."""
+        self.config = config
+        self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
+        self.dedupe.window_ns = config.duplicate_window
+        self._ack_start = pub_ack_start(config.name, self.account.domain)
+        transform = config.subject_transform
+        self.transform = (
+            SubjectTransform(transform.src, transform.dest) if transform and transform.dest else None
+        )
+        republish = config.republish
+        self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
+        self._plain = not (
+            self.transform
+            or self.republish
+            or config.sealed
+            or config.max_msg_size > 0
+            or config.no_ack
+            or config.allow_msg_counter
+            or config.subject_delete_marker_ttl
+            or config.retention is not RetentionPolicy.LIMITS
+            or self.retention.limited
+        )
+        self.retention.enforce()
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take messages from now on."""
+        self.retention.start()
+        if self.config.mirror is None:
+            for subject in self.config.subjects:
+                self._handles.append(self.world.capture(subject.encode(), self))
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles.clear()
+        self.retention.stop()
+        self.account.committer.forget(self)
+
+    def listen_anew(self) -> None:
+        """After the subjects changed."""
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles = [self.world.capture(subject.encode(), self) for subject in self.config.subjects]
+
+    # -- messages in ------------------------------------------------------------------------------
+
+    def take(
+        self,
+        subject: bytes,
+        source: bytes,
+        reply_start: int,
+        reply_size: int,
+        header_size: int,
+        start: int,
+        size: int,
+    ) -> None:
+        """A message on one of our subjects; see ``ports.Sink``."""
+        if self._plain and header_size <= 0 and self.failure is None:
+            seq = self.log.append(subject, source, start, 0, size, self.timestamp(), 0)
+            if reply_size:
+                self._acks.append((source[reply_start : reply_start + reply_size], seq, PUB_ACK_END))
+            self.account.committer.dirty(self)
+            return
+        reply = source[reply_start : reply_start + reply_size]
+        headers = source[start : start + header_size] if header_size > 0 else b""
+        payload = source[start + max(header_size, 0) : start + size]
+        self.publishing.publish(subject, reply, headers, payload)
+
+    def timestamp(self) -> int:
+        """Now, but never before the last message: a clock that is set back does not reorder a stream."""
+        return max(self.world.now_ns(), self.log.last_timestamp)
+
+    def acknowledge(self, reply: bytes, seq: int, end: bytes = PUB_ACK_END) -> None:
+        """Answer a publisher once everything up to `seq` is durable."""
+        if reply and not self.config.no_ack:
+            self._acks.append((reply, seq, end))
+        self.account.committer.dirty(self)
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call back when everything done so far is durable."""
+        self._after.append(callback)
+        self.account.committer.dirty(self)
+
+    # -- commits (see ``committer``) --------------------------------------------------------------
+
+    def commit_begins(self) -> None:
+        self._committing_acks, self._acks = self._committing_acks + self._acks, []
+        self._committing_after, self._after = self._committing_after + self._after, []
+
+    def commit_ended(self) -> None:
+        acks, self._committing_acks = self._committing_acks, []
+        after, self._committing_after = self._committing_after, []
+        if self.failure is not None:
+            _log.info("stream %s takes messages again", self.name)
+            self.failure = None
+        if acks:
+            self.world.acknowledge(self._ack_start, acks)
+        for callback in after:
+            callback()
+
+    def commit_failed(self, error: Exception) -> None:
+        """Publishers get the error, reads go on, and the bytes are tried again."""
+        if not isinstance(error, StoreError):
+            raise error
+        if self.failure is None:
+            _log.error("stream %s is read-only: %s", self.name, error)
+            self.account.report_failure(self, error)
+        self.failure = error
+        self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+
+    # -- messages out -----------------------------------------------------------------------------
+
+    def load(self, seq: int, record: Record) -> bool:
+        """Point `record` at a message; False if it is not there."""
+        return self.log.get(seq, record)
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def purge(self, subject: bytes | None, below: int, keep: int) -> int:
+        """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
+        if self.config.deny_purge:
+            raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
+        purged = self.retention.purge(subject, below, keep)
+        self.account.committer.dirty(self)
+        return purged
+
+    # -- what it is like --------------------------------------------------------------------------
+
+    def bytes(self) -> int:
+        """As the reference counts them, which is not what they take on our disk."""
+        log = self.log
+        if self.in_memory:
+            return log.record_bytes - 10 * log.messages - 4 * log.with_headers
+        return log.record_bytes + 4 * log.messages
+
+    def state(self) -> StreamState:
+        log = self.log
+        first, last = log.first_seq, log.last_seq
+        used = last > 0 or log.messages > 0
+        state = StreamState(
+            messages=log.messages,
+            bytes=self.bytes(),
+            first_seq=first if used or first > 1 else 0,
+            last_seq=last,
+            first_ts=self._time_of(first) if log.messages else ZERO_TIME,
+            last_ts=Time(log.last_timestamp) if log.last_timestamp else ZERO_TIME,
+            num_subjects=log.index.subjects,
+            num_deleted=(last - first + 1) - log.messages if log.messages else 0,
+            consumer_count=self.consumer_count,
+        )
+        if log.losses.damages:
+            state.lost = LostStreamData(msgs=None, bytes=log.losses.bytes)
+        return state
+
+    def _time_of(self, seq: int) -> Time:
+        record = Record()
+        return Time(record.timestamp) if self.log.get(seq, record) else ZERO_TIME

@@ -1,0 +1,82 @@
+"""An account of the broker, as JetStream sees it: the other side of ``jetstream.ports``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
+from millrace.broker.router import Subscription
+from millrace.jetstream.ports import Request, Sink
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from millrace.base.clock import Clock
+    from millrace.broker.accounts import Account
+    from millrace.broker.broker import Broker
+
+
+class AccountWorld:
+    """See ``jetstream.ports.World``."""
+
+    def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Executor) -> None:
+        self._broker = broker
+        self._account = account
+        self._workers = workers
+        self.now_ns = clock.wall_ns
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._broker.loop.call_later(delay_s, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._broker.loop.call_soon(callback)
+
+    def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        running = self._broker.loop.run_in_executor(self._workers, work)
+        running.add_done_callback(lambda ended: done(_problem(ended)))
+
+    def publish(
+        self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
+    ) -> int:
+        return self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
+
+    def acknowledge(self, start: bytes, acks: Sequence[tuple[bytes, int, bytes]]) -> None:
+        for reply, seq, end in acks:
+            self._broker.publish(self._account, reply, b"%b%d%b" % (start, seq, end))
+
+    def has_interest(self, subject: bytes) -> bool:
+        return self._broker.has_interest(self._account, subject)
+
+    def capture(self, subject: bytes, sink: Sink) -> Subscription:
+        subscription = Subscription(CaptureSubscriber(sink.take), subject, None, b"")
+        self._account.space.subscribe(subscription)
+        return subscription
+
+    def serve(
+        self, subject: bytes, callback: Callable[[Request], None], queue: bytes | None = None
+    ) -> Subscription:
+        def call(message: Message) -> None:
+            callback(
+                Request(message.subject, message.reply, message.headers, message.payload, message.source)
+            )
+
+        subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
+        self._account.space.subscribe(subscription)
+        return subscription
+
+    def release(self, handle: Any) -> None:
+        self._broker.unsubscribe(self._account, handle)
+
+    def describe_client(self, client: Any) -> dict[str, Any]:
+        return {}
+
+
+def _problem(ended: asyncio.Future[None]) -> Exception | None:
+    if ended.cancelled():
+        return RuntimeError("the server is stopping")
+    problem = ended.exception()
+    if problem is not None and not isinstance(problem, Exception):
+        raise problem
+    return problem
