@@ -13,8 +13,10 @@ from typing import Final, NamedTuple, NoReturn
 
 from millrace.base.errors import MillraceError
 
+_BLANKS: Final = b" \t\r\n"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # what nearly every key is, only faster
 _CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # right as far as it goes
 _ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SURROGATE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|([\ud800-\udfff])")
@@ -139,17 +141,25 @@ class _Scanner:
             self._at += 1
             return ()
         while True:
-            start = self._at
-            self._string()
-            key = _unescaped(self._text[start : self._at])
-            self._next("after object key", b":")
-            self._at += 1
-            members.append((key, self.value(depth + 1)))
+            members.append((self._key(), self.value(depth + 1)))
             end = self._next("after object key:value pair", b",}")
             self._at += 1
             if end == b"}":
                 return tuple(members)
             self._next("looking for beginning of object key string", b'"')
+
+    def _key(self) -> str:
+        """The key of a member, up to its value."""
+        plain = _PLAIN_KEY.match(self._text, self._at)
+        if plain is not None:
+            self._at = plain.end()
+            return plain[1].decode()
+        start = self._at
+        self._string()
+        key = _unescaped(self._text[start : self._at])
+        self._next("after object key", b":")
+        self._at += 1
+        return key
 
     def _array(self, depth: int) -> tuple[Value, ...]:
         self._at += 1
@@ -167,6 +177,9 @@ class _Scanner:
 
     def _string(self) -> None:
         self._at = self._end_of(_STRING)
+        if self._text.startswith(b'"', self._at):
+            self._at += 1
+            return
         if self._text.startswith(b"\\", self._at):
             escape = self._text[self._at : self._at + 6]
             if not escape.startswith(b"\\u"):
@@ -175,11 +188,12 @@ class _Scanner:
                 raise CutShort("unexpected EOF")
             shown = escape.decode(errors="replace")
             raise BadSyntax(f"invalid escape sequence `{shown}` in string", self._at + len(escape))
-        if not self._text.startswith(b'"', self._at):
-            self._refuse("in string")
-        self._at += 1
+        self._refuse("in string")
 
     def _word(self, word: bytes) -> None:
+        if self._text.startswith(word, self._at):
+            self._at += len(word)
+            return
         for expected in word.decode():
             if not self._text.startswith(expected.encode(), self._at):
                 self._refuse(f"in literal {word.decode()} (expecting {_quoted_character(expected)})")
@@ -198,8 +212,10 @@ class _Scanner:
 
     def _next(self, context: str, allowed: bytes) -> bytes:
         """The next character that is no space, which must be one of `allowed`; it is not taken."""
-        self._skip_space()
         character = self._text[self._at : self._at + 1]
+        if character in _BLANKS:
+            self._skip_space()
+            character = self._text[self._at : self._at + 1]
         if not character or character not in allowed:
             self._refuse(context)
         return character
