@@ -33,7 +33,9 @@ COMPILED_MODULES: Final = (
     "millrace.store.summary",
     "millrace.store.scan",
     "millrace.broker.router",
+    "millrace.broker.internal",
     "millrace.broker.connection",
+    "millrace.jetstream.ingest",
 )
 
 

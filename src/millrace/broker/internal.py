@@ -36,19 +36,11 @@ class CallbackSubscriber(Subscriber):
 
 
 class CaptureSubscriber(Subscriber):
-    """Lends every message to a sink, without copying it."""
+    """Lends every message to a function, without copying it."""
 
-    def __init__(self, take: Callable[[bytes, bytes, int, int, int, int, int], None]) -> None:
+    def __init__(self, take: "Callable[[bytes, Frame], None]") -> None:
         self._take = take
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
-        self._take(
-            target.subject,
-            frame.buf,
-            frame.reply_start,
-            frame.reply_size,
-            frame.header_size,
-            frame.body_start,
-            frame.body_size,
-        )
+        self._take(target.subject, frame)
         return True

@@ -47,8 +47,13 @@ cdef class SubjectSpace:
     cdef public object mapping
     cdef readonly long long lookups
     cdef readonly long long cache_hits
+    cdef dict _reply_groups
     cdef unsigned long long _random
 
+    @cython.locals(subscription=Subscription, frame=Frame, group=list, reply=bytes, end=bytes, number="unsigned long long")
+    cpdef answer(self, list replies, bytes start)
+    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
+    cdef list _reply_group(self, bytes reply)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
     @cython.locals(route=Route, found=Matches)

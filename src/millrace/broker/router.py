@@ -11,13 +11,10 @@ Receivers are called while the frame of the message is valid and must copy what 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from millrace.protocol.parser import Frame
 from millrace.subjects.match import matches
 from millrace.subjects.tree import SubjectTree
-
-if TYPE_CHECKING:
-    from millrace.protocol.parser import Frame
 
 _MAX_ROUTES = 65536  # cached subjects of a space; all are dropped when there are more
 _MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
@@ -26,7 +23,7 @@ _MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than m
 class Subscriber:
     """Takes messages.  Subclasses override ``deliver``."""
 
-    def deliver(self, target: "Target", frame: "Frame", source: "Subscriber | None") -> bool:
+    def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
         """Take a message; False if this receiver must not have it, so that a queue tries the next."""
         raise NotImplementedError(type(self).__name__)
 
@@ -82,14 +79,17 @@ class SubjectSpace:
         self.mapping: Callable[[bytes], bytes] | None = None
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
+        self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._random = seed | 1
 
     def subscribe(self, subscription: Subscription) -> None:
         self.tree.insert(subscription.subject, subscription.queue, subscription)
+        self._reply_groups.clear()
         self._drop_routes(subscription.subject)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         self.tree.remove(subscription.subject, subscription.queue, subscription)
+        self._reply_groups.clear()
         self._drop_routes(subscription.subject)
 
     def route(self, subject: bytes) -> Route:
@@ -127,7 +127,42 @@ class SubjectSpace:
                 route = self.routes.pop(subject)
                 route.valid = False
 
-    def deliver(self, route: Route, frame: "Frame", source: Subscriber | None) -> int:
+    def answer(self, replies: list[tuple[bytes, int, bytes]], start: bytes) -> None:
+        """Send ``start + number + end`` to each reply subject of (reply, number, end).
+
+        A reply subject is used once, so a route for it would be made in vain.  Clients listen for all their
+        replies with one wildcard, and whoever gets one reply gets the next: that group is what is cached.
+        """
+        frame = Frame()
+        for reply, number, end in replies:
+            group = self._reply_group(reply)
+            frame.buf = b"%b%d%b\r\n" % (start, number, end)
+            frame.body_size = len(frame.buf) - 2
+            if group is None:
+                self.deliver(self.route(reply), frame, None)
+                continue
+            for subscription in group:
+                subscription.owner.deliver(Target(subscription, reply), frame, None)
+
+    def _reply_group(self, reply: bytes) -> list[Subscription] | None:
+        """Everybody who wants `reply`, if that does not depend on its last token."""
+        dot = reply.rfind(b".")
+        if dot <= 0 or dot + 1 == len(reply):
+            return None
+        prefix = reply[:dot]
+        group = self._reply_groups.get(prefix)
+        if group is None and prefix not in self._reply_groups:
+            found = self.tree.match_any_last(prefix)
+            if found is not None and not found.queues:
+                group = [each for each in found.plain if each.rewrite is None]
+                if len(group) != len(found.plain):
+                    group = None
+            if len(self._reply_groups) >= _MAX_ROUTES:
+                self._reply_groups.clear()
+            self._reply_groups[prefix] = group
+        return group
+
+    def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
         """Hand the message to every receiver of the route; how many took it."""
         taken = 0
         for target in route.plain:
@@ -138,7 +173,7 @@ class SubjectSpace:
                 taken += 1
         return taken
 
-    def _deliver_to_one(self, members: list[Target], frame: "Frame", source: Subscriber | None) -> bool:
+    def _deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
         count = len(members)
         start = 0
         if count > 1:

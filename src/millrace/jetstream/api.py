@@ -51,7 +51,7 @@ class Api:
             "STREAM.CREATE.*": (streams.create, responses.StreamCreateResponse),
             "STREAM.UPDATE.*": (streams.update, responses.StreamUpdateResponse),
             "STREAM.NAMES": (streams.names, responses.StreamNamesResponse),
-            "STREAM.LIST": (streams.list, responses.StreamListResponse),
+            "STREAM.LIST": (streams.page, responses.StreamListResponse),
             "STREAM.INFO.*": (streams.info, responses.StreamInfoResponse),
             "STREAM.DELETE.*": (streams.delete, responses.StreamDeleteResponse),
             "STREAM.PURGE.*": (streams.purge, responses.StreamPurgeResponse),

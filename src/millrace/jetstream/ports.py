@@ -6,9 +6,11 @@ chunk of input is processed, and acknowledgements leave a commit at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from millrace.protocol.parser import Frame
 
 
 @dataclass(slots=True)
@@ -22,19 +24,8 @@ class Request:
     client: Any = None  # who asked; ``World.describe_client`` knows
 
 
-class Sink(Protocol):
-    """Takes messages published to a stream's subjects.  The memory behind `source` is only lent."""
-
-    def take(
-        self,
-        subject: bytes,
-        source: bytes,
-        reply_start: int,
-        reply_size: int,
-        header_size: int,  # -1: no headers
-        start: int,  # of headers and payload together
-        size: int,
-    ) -> None: ...
+# Takes messages published to a stream's subjects: subject and frame.  The frame is only lent.
+Sink = Callable[[bytes, Frame], None]
 
 
 class Cancel(Protocol):
@@ -57,10 +48,10 @@ class World(Protocol):
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
-    ) -> int:
-        """Deliver a message in the account; how many took it."""
+    ) -> None:
+        """Deliver a message in the account."""
 
-    def acknowledge(self, start: bytes, acks: Sequence[tuple[bytes, int, bytes]]) -> None:
+    def acknowledge(self, start: bytes, acks: list[tuple[bytes, int, bytes]]) -> None:
         """Send ``start + sequence + end`` to each reply subject of (reply, sequence, end)."""
 
     def has_interest(self, subject: bytes) -> bool: ...

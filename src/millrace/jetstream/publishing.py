@@ -133,7 +133,7 @@ class Publishing:
         self, subject: bytes, reply: bytes, block: bytes, payload: bytes, message_id: bytes, rollup: bytes
     ) -> None:
         stream = self._stream
-        now = stream.timestamp()
+        now = stream.ingest.timestamp()
         before = stream.log.last_of(subject) if stream.republish is not None else 0
         source = block + payload
         seq = stream.log.append(
@@ -171,4 +171,4 @@ class Publishing:
         if republish is not None and republish.headers_only:
             block = headers.put(block, names.MSG_SIZE.encode(), b"%d" % len(payload))
             payload = b""
-        stream.after_commit(lambda: stream.world.publish(target, payload, headers=block) and None)
+        stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))

@@ -1,6 +1,6 @@
 """A stream: a log, its configuration, and the rules about what it takes and keeps.
 
-A message on one of its subjects comes in through ``take``.  Without headers, on a stream without special
+A message on one of its subjects comes in through ``ingest``.  Without headers, on a stream without special
 rules, it goes straight to the log; everything else goes through ``publishing``.  Publishers are
 answered when the commit that has their message is done.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.dedupe import Dedupe
+from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
 from millrace.jsapi.enums import PersistMode, RetentionPolicy, StorageType
@@ -54,11 +55,12 @@ class Stream:
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
-        self._acks: list[tuple[bytes, int, bytes]] = []  # wait for the next commit
+        self.ingest = Ingest(
+            log, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
+        )
         self._committing_acks: list[tuple[bytes, int, bytes]] = []
         self._after: list[Callable[[], None]] = []
         self._committing_after: list[Callable[[], None]] = []
-        self._plain = False
         self._ack_start = b""
         self.configure(config)
 
@@ -78,8 +80,15 @@ class Stream:
         )
         republish = config.republish
         self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
-        self._plain = not (
-            self.transform
+        self._choose_path()
+        self.retention.enforce()
+
+    def _choose_path(self) -> None:
+        """The short way is for streams without a rule that needs a second look at a message."""
+        config = self.config
+        self.ingest.plain = not (
+            self.failure
+            or self.transform
             or self.republish
             or config.sealed
             or config.max_msg_size > 0
@@ -89,7 +98,6 @@ class Stream:
             or config.retention is not RetentionPolicy.LIMITS
             or self.retention.limited
         )
-        self.retention.enforce()
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -97,8 +105,7 @@ class Stream:
         """Take messages from now on."""
         self.retention.start()
         if self.config.mirror is None:
-            for subject in self.config.subjects:
-                self._handles.append(self.world.capture(subject.encode(), self))
+            self.listen_anew()
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -111,51 +118,28 @@ class Stream:
         """After the subjects changed."""
         for handle in self._handles:
             self.world.release(handle)
-        self._handles = [self.world.capture(subject.encode(), self) for subject in self.config.subjects]
+        self._handles = [
+            self.world.capture(subject.encode(), self.ingest.take) for subject in self.config.subjects
+        ]
 
     # -- messages in ------------------------------------------------------------------------------
-
-    def take(
-        self,
-        subject: bytes,
-        source: bytes,
-        reply_start: int,
-        reply_size: int,
-        header_size: int,
-        start: int,
-        size: int,
-    ) -> None:
-        """A message on one of our subjects; see ``ports.Sink``."""
-        if self._plain and header_size <= 0 and self.failure is None:
-            seq = self.log.append(subject, source, start, 0, size, self.timestamp(), 0)
-            if reply_size:
-                self._acks.append((source[reply_start : reply_start + reply_size], seq, PUB_ACK_END))
-            self.account.committer.dirty(self)
-            return
-        reply = source[reply_start : reply_start + reply_size]
-        headers = source[start : start + header_size] if header_size > 0 else b""
-        payload = source[start + max(header_size, 0) : start + size]
-        self.publishing.publish(subject, reply, headers, payload)
-
-    def timestamp(self) -> int:
-        """Now, but never before the last message: a clock that is set back does not reorder a stream."""
-        return max(self.world.now_ns(), self.log.last_timestamp)
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes = PUB_ACK_END) -> None:
         """Answer a publisher once everything up to `seq` is durable."""
         if reply and not self.config.no_ack:
-            self._acks.append((reply, seq, end))
-        self.account.committer.dirty(self)
+            self.ingest.acknowledge(reply, seq, end)
+        else:
+            self.ingest.tell()
 
     def after_commit(self, callback: Callable[[], None]) -> None:
         """Call back when everything done so far is durable."""
         self._after.append(callback)
-        self.account.committer.dirty(self)
+        self.ingest.tell()
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def commit_begins(self) -> None:
-        self._committing_acks, self._acks = self._committing_acks + self._acks, []
+        self._committing_acks += self.ingest.hand_over()
         self._committing_after, self._after = self._committing_after + self._after, []
 
     def commit_ended(self) -> None:
@@ -164,6 +148,7 @@ class Stream:
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
+            self._choose_path()
         if acks:
             self.world.acknowledge(self._ack_start, acks)
         for callback in after:
@@ -177,6 +162,7 @@ class Stream:
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
         self.failure = error
+        self._choose_path()
         self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 
     # -- messages out -----------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class StreamApi:
             total=len(found), offset=offset, limit=NAMES_PER_PAGE, streams=page or None
         )
 
-    def list(self, _: str, body: bytes) -> StreamListResponse:
+    def page(self, _: str, body: bytes) -> StreamListResponse:
         request = decode_strict(body, StreamListRequest) if _is_json(body) else StreamListRequest()
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))

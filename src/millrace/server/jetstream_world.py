@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
@@ -39,18 +39,18 @@ class AccountWorld:
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
-    ) -> int:
-        return self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
+    ) -> None:
+        self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
 
-    def acknowledge(self, start: bytes, acks: Sequence[tuple[bytes, int, bytes]]) -> None:
-        for reply, seq, end in acks:
-            self._broker.publish(self._account, reply, b"%b%d%b" % (start, seq, end))
+    def acknowledge(self, start: bytes, acks: list[tuple[bytes, int, bytes]]) -> None:
+        self._account.space.answer(acks, start)
+        self._broker.flush_soon()
 
     def has_interest(self, subject: bytes) -> bool:
         return self._broker.has_interest(self._account, subject)
 
     def capture(self, subject: bytes, sink: Sink) -> Subscription:
-        subscription = Subscription(CaptureSubscriber(sink.take), subject, None, b"")
+        subscription = Subscription(CaptureSubscriber(sink), subject, None, b"")
         self._account.space.subscribe(subscription)
         return subscription
 

@@ -27,6 +27,10 @@ cdef class SubjectTree:
     cpdef _prune(self, list path, list tokens)
     @cython.locals(found=Matches)
     cpdef Matches match(self, bytes subject)
+    @cython.locals(found=Matches)
+    cpdef Matches match_any_last(self, bytes prefix)
+    @cython.locals(child=Node)
+    cdef bint _collect_any_last(self, Node node, list tokens, Py_ssize_t index, Matches found) except -1
     @cython.locals(child=Node, star=Node)
     cdef _collect(self, Node node, list tokens, Py_ssize_t index, Matches found)
     cdef _take(self, Node node, Matches found)

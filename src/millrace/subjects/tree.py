@@ -117,6 +117,28 @@ class SubjectTree:
             self._collect(self.root, tokens, 0, found)
         return found
 
+    def match_any_last(self, prefix: bytes) -> Matches | None:
+        """What wants ``prefix`` plus one more token, whatever that token is; None if it depends on it."""
+        found = Matches()
+        tokens = prefix.split(b".")
+        if b"" in tokens or not self._collect_any_last(self.root, tokens, 0, found):
+            return None
+        return found
+
+    def _collect_any_last(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> bool:
+        if node.tail is not None:
+            self._take(node.tail, found)
+        if index == len(tokens):
+            if node.children:
+                return False
+            if node.star is not None:
+                self._take(node.star, found)
+            return True
+        if node.star is not None and not self._collect_any_last(node.star, tokens, index + 1, found):
+            return False
+        child = node.children.get(tokens[index])
+        return child is None or self._collect_any_last(child, tokens, index + 1, found)
+
     def _collect(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> None:
         if node.tail is not None:
             self._take(node.tail, found)

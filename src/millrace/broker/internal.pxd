@@ -1,0 +1,10 @@
+from millrace.broker.router cimport Subscriber, Target
+from millrace.protocol.parser cimport Frame
+
+cdef class CallbackSubscriber(Subscriber):
+    cdef object _callback
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+
+cdef class CaptureSubscriber(Subscriber):
+    cdef object _take
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
