@@ -17,6 +17,11 @@ from millrace.testing.reference import ServerProcess
         b"SUB spelling 1\r\nHPUB spelling 0 2\r\nhi\r\n",
         b"SUB spelling 1\r\nhpub spelling 0 2\r\nhi\r\n",
         b"SUB spelling 2\r\nUNSUB 2\r\nunsub\t2\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
+        b"SUB \nspelling 1\r\nPUB spelling 2\r\nhi\r\n",
+        b"SUB spelling 2\r\nUNSUB \n2\r\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
+        b"INFO\n{}\r\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
+        b"SUB spelling\r1\r\nPUB spelling 2\r\nhi\r\n",
+        b"SUB spelling\r 12\nPUB spelling 2\r\nhi\r\n",  # a CR before costs the line its last byte
         b"PING  and more\r\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
         b"ping\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
         b"PONG\nPONG x\r\n+OK\n+ok\r\nSUB spelling 1\r\nPUB spelling 2\r\nhi\r\n",
@@ -35,6 +40,19 @@ def test_connect_in_any_case_and_with_blanks(server: ServerProcess, dial: Dial) 
     client = dial(server)
     client.read_info()
     assert client.round_trip(b'connect \t {"verbose":false} \n') == b""
+
+
+@pytest.mark.parametrize("subject", [b"odd\rone", b"odd\r", b"\nodd", b"\rodd"])
+def test_a_stray_line_end_belongs_to_the_subject(server: ServerProcess, join: Dial, subject: bytes) -> None:
+    client = join(server)
+    sent = b"SUB > 1\r\nPUB " + subject + b" 2\r\nhi\r\n"
+    assert client.round_trip(sent) == b"MSG " + subject + b" 1 2\r\nhi\r\n"
+
+
+def test_invalid_subject_is_told_before_the_payload_has_come(server: ServerProcess, join: Dial) -> None:
+    client = join(server, pedantic=True)
+    client.send(b"PUB foo.* 2\r\n")
+    assert client.read_frame() == b"-ERR 'Invalid Publish Subject'\r\n"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

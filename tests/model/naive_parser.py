@@ -20,7 +20,7 @@ WORDS = {
     b"ping": Op.PING,
     b"pong": Op.PONG,
     b"+ok": Op.OK,
-    b"-err": Op.ERR,
+    b"-err ": Op.ERR,
 }
 IGNORE_THE_LINE = (Op.PING, Op.PONG, Op.OK)
 
@@ -78,12 +78,12 @@ def _one(data: bytes, limits: Limits) -> tuple[Event, bytes]:
             raise _Incomplete
         return Event(op), rest.split(b"\n", 1)[1]
     rest = rest.lstrip(b" \t")
-    line, newline, after = rest.partition(b"\n")
+    first, (line, newline, after) = rest[:1], rest[1:].partition(b"\n")
     if not newline:
-        if len(line) > limits.max_control_line + 1:
+        if len(first + line) > limits.max_control_line + 1:
             raise _Refused(Op.LINE_TOO_LONG)
         raise _Incomplete
-    argument = line.removesuffix(b"\r")
+    argument = first + (line[:-1] if b"\r" in line else line)
     if len(argument) > limits.max_control_line:
         raise _Refused(Op.LINE_TOO_LONG)
     if op is Op.PUB:
@@ -102,7 +102,7 @@ def _word(data: bytes) -> bytes:
 
 
 def _message(argument: bytes, after: bytes, limits: Limits, *, with_headers: bool) -> tuple[Event, bytes]:
-    tokens = [token for token in re.split(rb"[ \t\r]+", argument) if token]
+    tokens = [token for token in re.split(rb"[ \t]+", argument) if token]
     sizes = 2 if with_headers else 1
     if with_headers and not limits.headers_allowed:
         raise _Refused(Op.BAD_ARGUMENTS)
@@ -117,7 +117,7 @@ def _message(argument: bytes, after: bytes, limits: Limits, *, with_headers: boo
         raise _Refused(Op.PAYLOAD_TOO_BIG)
     end = after[total : total + 2]
     if not b"\r\n".startswith(end):
-        raise _Refused(Op.UNKNOWN)
+        raise _Refused(Op.BAD_BODY)
     if end != b"\r\n":
         raise _Incomplete
     reply = tokens[1] if len(tokens) == 2 + sizes else b""

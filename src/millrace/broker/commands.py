@@ -6,6 +6,7 @@ while it is connected comes from here or from ``handshake``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ _RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK.")
 _GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
 _CONSENSUS_PREFIX: Final = b"$NRG."
 _SYSTEM_QUEUE: Final = b"_sys_"
+_TOKEN: Final = re.compile(rb"[^ \t\r\n]+")
 _MAX_DIGITS: Final = 9  # of a number in an operation
 
 _FATAL: Final = {
@@ -52,6 +54,7 @@ class Commands:
             Op.INFO: self._info,
             Op.OK: lambda connection: None,
             Op.ERR: lambda connection: broker.close(connection, CloseReason.PARSE_ERROR),
+            Op.BAD_BODY: self._bad_body,
         }
 
     def execute(self, connection: Connection, op: int) -> None:
@@ -164,6 +167,16 @@ class Commands:
 
     # -- publishing, off the fast path ------------------------------------------------------------
 
+    def check_subject(self, connection: Connection) -> None:
+        """Tell a pedantic client that its subject is none; the message is delivered all the same."""
+        if not (connection.subject_checked or valid_literal_subject(connection.parser.subject())):
+            connection.send(_error(errors.INVALID_PUBLISH_SUBJECT))
+
+    def _bad_body(self, connection: Connection) -> None:
+        if connection.pedantic:
+            self.check_subject(connection)
+        self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION)
+
     def may_name(self, connection: Connection, subject: bytes) -> bool:
         """Whether a client may publish to a subject of this name at all."""
         if subject.startswith(_GATEWAY_PREFIXES) or (
@@ -174,12 +187,10 @@ class Commands:
         return True
 
     def may_publish(self, connection: Connection, subject: bytes, frame: Frame) -> bool:
-        """The checks for a connection that is verbose, pedantic, restricted or traced."""
+        """The checks for a connection that is verbose, restricted or traced."""
         connect = connection.session.connect
         if connection.tracer is not None:
             connection.tracer.message_in(subject, frame)
-        if connect.pedantic and not valid_literal_subject(connection.parser.subject()):
-            connection.send(_error(errors.INVALID_PUBLISH_SUBJECT))  # and delivered all the same
         permissions = connection.permissions
         if permissions is not None and not permissions.may_publish(subject, self._broker.now()):
             connection.send(_error(errors.publish_violation(subject)))
@@ -211,7 +222,7 @@ class Commands:
 
 def _split(argument: bytes) -> list[bytes]:
     """Tokens between runs of blanks; other white space belongs to a token, as in the reference."""
-    return [token for token in argument.replace(b"\t", b" ").replace(b"\r", b" ").split(b" ") if token]
+    return _TOKEN.findall(argument)
 
 
 def _limit(argument: bytes) -> int:

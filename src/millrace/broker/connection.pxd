@@ -42,6 +42,8 @@ cdef class Connection(Subscriber):
     cdef public bint echo
     cdef public bint headers
     cdef public bint no_responders
+    cdef public bint pedantic
+    cdef readonly bint subject_checked
     cdef public bint careful
     cdef public object permissions
     cdef public bint filters_deliveries

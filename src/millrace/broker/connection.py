@@ -85,7 +85,9 @@ class Connection(Subscriber):
         self.echo = True
         self.headers = False
         self.no_responders = False
-        self.careful = True  # verbose, pedantic, traced or restricted: the slow way to publish
+        self.pedantic = True
+        self.subject_checked = False  # of a message whose body is still coming
+        self.careful = True  # verbose, traced or restricted: the slow way to publish
         self.permissions: Any = None
         self.filters_deliveries = False  # some subscription is wider than what is denied
         self.tracks_replies = False  # `allow_responses`: remember reply subjects delivered
@@ -147,6 +149,9 @@ class Connection(Subscriber):
             if op == _PUB:
                 self._publish()
             elif op == _NEED_MORE:
+                if self.pedantic and parser.body_is_cut():
+                    self.broker.commands.check_subject(self)
+                    self.subject_checked = True
                 break
             elif op == _PING and self.tracer is None:
                 self.send(_PONG)
@@ -162,6 +167,9 @@ class Connection(Subscriber):
         frame = self.parser.frame
         self.in_messages += 1
         self.in_bytes += frame.body_size
+        if self.pedantic:
+            self.broker.commands.check_subject(self)
+            self.subject_checked = False
         route = self._route
         if route is None or not route.valid or not self.parser.subject_is(route.subject):
             route = self._find_route()

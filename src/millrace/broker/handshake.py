@@ -248,12 +248,13 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
 
 
 def choose_path(broker: Broker, connection: Connection) -> None:
-    """The short path is for clients that are neither traced, restricted, verbose nor pedantic."""
+    """The short path is for clients that are neither traced, restricted nor verbose."""
     options = broker.options
     traced = options.trace and (options.trace_verbose or not connection.account.is_system)
     connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
     connect = connection.session.connect
-    connection.careful = connect.verbose or connect.pedantic or connection.permissions is not None or traced
+    connection.pedantic = connect.pedantic
+    connection.careful = connect.verbose or connection.permissions is not None or traced
 
 
 def _smaller(left: int, right: int) -> int:

@@ -7,12 +7,14 @@ cdef int _BAD_ARGUMENTS
 cdef int _LINE_TOO_LONG
 cdef int _PAYLOAD_TOO_BIG
 cdef int _CONNECT_WANTED
+cdef int _BAD_BODY
 cdef unsigned char _TAB
 cdef unsigned char _LF
 cdef unsigned char _CR
 cdef unsigned char _SPACE
 cdef unsigned char _ZERO
 cdef unsigned char _LOWER
+cdef object _WORD
 cdef int _MAX_DIGITS
 
 @cython.final
@@ -56,9 +58,11 @@ cdef class Parser:
     cpdef bint subject_is(self, bytes subject)
     cpdef bytes argument(self)
     cpdef bint has_rest(self)
+    cpdef bint body_is_cut(self)
 
     @cython.locals(
         p="const unsigned char*", n=Py_ssize_t, line_start=Py_ssize_t, count=int, frame=Frame,
+        plain=bint, tokens=list,
         a=Py_ssize_t, a_end=Py_ssize_t, b=Py_ssize_t, b_end=Py_ssize_t,
         c=Py_ssize_t, c_end=Py_ssize_t, d=Py_ssize_t, d_end=Py_ssize_t,
         size=Py_ssize_t, header_size=Py_ssize_t, end=Py_ssize_t,
@@ -66,6 +70,7 @@ cdef class Parser:
     cdef int _publish(self, Py_ssize_t i, bint with_headers) except? -1
     @cython.locals(p="const unsigned char*", i=Py_ssize_t, value=Py_ssize_t, digit="unsigned char")
     cdef Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end)
+    cdef Py_ssize_t _end_of_arguments(self, Py_ssize_t start, Py_ssize_t line_end) except? -1
     cdef int _keep_word(self, Py_ssize_t word_end) except? -1
     cdef int _cut_line(self, Py_ssize_t line_start) except? -1
     cdef int _cut_body(self, Py_ssize_t missing) except? -1
@@ -75,3 +80,5 @@ cdef class Parser:
     cdef int _keyword(self, Py_ssize_t i, bytes word) except? -1
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, word_end=Py_ssize_t, found=int, ignored=bint)
     cdef int _line(self, Py_ssize_t i, bytes word, int op) except? -1
+
+cdef list _tokens(bytes buf, Py_ssize_t start, Py_ssize_t end)

@@ -14,10 +14,13 @@ more arrives (it is at most ``max_control_line`` long), and a cut body is only c
 it has come.  So a body is looked at once, or twice if the cut is inside its CRLF, whatever the sizes
 of the reads.
 
-The rules are nats-server's, including its odd ones (a bare LF ends a line, ``CONNECT{}`` needs no
-blank, whatever follows ``PING`` on its line is ignored).  Not here: what an operation means.
+The rules are nats-server's, including its odd ones: a bare LF ends a line, ``CONNECT{}`` needs no
+blank, whatever follows ``PING`` on its line is ignored.  The arguments begin with the first byte that is
+no blank, be it the end of the line; and a CR anywhere behind that byte, at the end of the line or not,
+costs the line its last byte.  Not here: what an operation means.
 """
 
+import re
 from enum import IntEnum
 
 
@@ -34,11 +37,12 @@ class Op(IntEnum):
     INFO = 7
     OK = 8
     ERR = 9
-    UNKNOWN = -2  # no such operation, or a body that does not end in CRLF
+    UNKNOWN = -2  # no such operation
     BAD_ARGUMENTS = -3  # wrong count or a bad number: closed without a word
     LINE_TOO_LONG = -4
     PAYLOAD_TOO_BIG = -5  # the declared size is in `frame.body_size`
     CONNECT_WANTED = -6  # something else came while `connect_first` was set; nothing was consumed
+    BAD_BODY = -7  # it does not end in CRLF; the subject is known
 
 
 # The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
@@ -49,6 +53,7 @@ _BAD_ARGUMENTS = Op.BAD_ARGUMENTS
 _LINE_TOO_LONG = Op.LINE_TOO_LONG
 _PAYLOAD_TOO_BIG = Op.PAYLOAD_TOO_BIG
 _CONNECT_WANTED = Op.CONNECT_WANTED
+_BAD_BODY = Op.BAD_BODY
 
 _TAB = ord("\t")
 _LF = ord("\n")
@@ -57,6 +62,7 @@ _SPACE = ord(" ")
 _ZERO = ord("0")
 _LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
 
+_WORD = re.compile(rb"[^ \t]+")
 _MAX_DIGITS = 9  # of a size; nats-server's limit, and it keeps every size inside 32 bits
 
 
@@ -180,6 +186,10 @@ class Parser:
         """Whether unparsed bytes are left (a frame cut short, or a parser that was stopped)."""
         return self._position < self._end or self._missing > 0
 
+    def body_is_cut(self) -> bool:
+        """Whether the line of a message has come, but not all of its body; the subject is known."""
+        return self._missing > 0
+
     # -- PUB and HPUB ---------------------------------------------------------------------------
 
     def _publish(self, i: int, with_headers: bool) -> int:
@@ -194,10 +204,15 @@ class Parser:
         # Where the last tokens begin and end: a is the newest, d the oldest of four.
         a = a_end = b = b_end = c = c_end = d = d_end = 0
         count = 0
+        plain = True
         while i < n:
-            while i < n and (p[i] == _SPACE or p[i] == _TAB or p[i] == _CR):
+            while i < n and (p[i] == _SPACE or p[i] == _TAB):
                 i += 1
             if i >= n or p[i] == _LF:
+                break
+            if p[i] == _CR:
+                i += 1
+                plain = i >= n or p[i] == _LF
                 break
             d = c
             d_end = c_end
@@ -210,11 +225,24 @@ class Parser:
             while i < n and p[i] != _SPACE and p[i] != _LF and p[i] != _TAB and p[i] != _CR:
                 i += 1
             a_end = i
-        if i >= n:
+        if count == 0 or not plain:
+            i = self._buf.find(b"\n", line_start + 1, n)
+            if i < 0:
+                return self._cut_line(line_start)
+            end = self._end_of_arguments(line_start, i)
+            tokens = _tokens(self._buf, line_start, end)
+            count = len(tokens)
+            if count > 3 + with_headers or count < 2 + with_headers:
+                return _LINE_TOO_LONG if end - line_start > self.max_control_line else _BAD_ARGUMENTS
+            a, a_end = tokens[-1]
+            b, b_end = tokens[-2]
+            c, c_end = tokens[-3] if count > 2 else (0, 0)
+            d, d_end = tokens[-4] if count > 3 else (0, 0)
+        elif i >= n:
             return self._cut_line(line_start)
-        if i - line_start > self.max_control_line and (
-            p[i - 1] != _CR or i - line_start > self.max_control_line + 1
-        ):
+        else:
+            end = i - 1 if p[i - 1] == _CR else i
+        if end - line_start > self.max_control_line:
             return _LINE_TOO_LONG
         if with_headers and not self.headers_allowed:
             return _BAD_ARGUMENTS
@@ -256,10 +284,10 @@ class Parser:
             if end >= n:
                 return self._cut_body(end + 1 - n)
             if p[end] != _CR:
-                return _UNKNOWN
+                return _BAD_BODY
             return self._cut_body(1)
         if p[end] != _CR or p[end + 1] != _LF:
-            return _UNKNOWN
+            return _BAD_BODY
         frame.buf = self._buf
         frame.header_size = header_size
         frame.body_start = i
@@ -277,6 +305,10 @@ class Parser:
                 return -1
             value = value * 10 + (digit - _ZERO)
         return value
+
+    def _end_of_arguments(self, start: int, line_end: int) -> int:
+        """The end of arguments that begin at `start`, before the LF at `line_end`."""
+        return line_end - 1 if self._buf.find(b"\r", start + 1, line_end) > 0 else line_end
 
     def _keep_word(self, word_end: int) -> int:
         """All behind the word means nothing: drop it, so that an endless line costs nothing."""
@@ -322,7 +354,7 @@ class Parser:
         if self._buf[i] == 0x2B:  # +
             return self._line(i, b"+ok", Op.OK)
         if self._buf[i] == 0x2D:  # -
-            return self._line(i, b"-err", Op.ERR)
+            return self._line(i, b"-err ", Op.ERR)
         return _UNKNOWN
 
     def _keyword(self, i: int, word: bytes) -> int:
@@ -349,18 +381,20 @@ class Parser:
         if not ignored:
             while start < self._end and (self._buf[start] == _SPACE or self._buf[start] == _TAB):
                 start += 1
-        end = self._buf.find(b"\n", start, self._end)
+        end = self._buf.find(b"\n", start if ignored else start + 1, self._end)
         if end < 0:
             if ignored or start == self._end:
                 return self._keep_word(word_end)
             return self._cut_line(start)
         self._position = end + 1
-        if ignored:
-            end = start
-        elif end > start and self._buf[end - 1] == _CR:
-            end -= 1
+        end = start if ignored else self._end_of_arguments(start, end)
         if end - start > self.max_control_line:
             return _LINE_TOO_LONG
         self.argument_start = start
         self.argument_end = end
         return op
+
+
+def _tokens(buf: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Where the words between blanks begin and end, in a line that is not as it should be."""
+    return [match.span() for match in _WORD.finditer(buf, start, end)]
