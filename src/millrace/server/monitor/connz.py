@@ -186,10 +186,10 @@ def _candidates(broker: Broker, options: ConnzOptions) -> tuple[list[Connection]
 
 
 def _one(broker: Broker, closed: list[ClosedConnection], options: ConnzOptions) -> list[Entry]:
-    """By its id, whatever account an open one is in."""
+    """By its id, in the account asked for: an account may ask about its own clients and nobody else's."""
     if options.state is not ConnectionState.CLOSED:
         connection = broker.connections.get(options.cid)
-        if connection is not None:
+        if connection is not None and options.account in ("", connection.account.name):
             return [connection]
     return next(([each] for each in closed if each.cid == options.cid), [])
 

@@ -100,6 +100,16 @@ def test_connections_are_filtered_by_subject(server: BlockingServer, alice: Wire
     assert (status, body) == (400, b"filter by subject only valid with account filtering")
 
 
+@pytest.mark.parametrize("state", ["open", "all"])
+def test_the_number_of_a_connection_is_looked_for_in_the_account_asked_for(
+    server: BlockingServer, alice: WireClient, state: str
+) -> None:
+    path = f"/connz?cid={alice.info['client_id']}&state={state}"
+    for query, found in (("", 1), ("&acc=A", 1), ("&acc=B", 0)):
+        answer = document(server, path + query)
+        assert (answer["num_connections"], len(answer["connections"])) == (found, found)
+
+
 def test_nobody_is_an_mqtt_client(server: BlockingServer, alice: WireClient) -> None:
     assert document(server, "/connz?mqtt_client=x")["connections"] == []
 
