@@ -64,7 +64,7 @@ class FakeWorld:
         name: str = "$G",
         domain: str = "",
     ) -> AccountJetStream:
-        """JetStream of an account in this world; with a file system of a test's own, it can be opened again."""
+        """JetStream of an account in this world; a file system of a test's own can be opened again."""
         return AccountJetStream(
             name,
             self,
