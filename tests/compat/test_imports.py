@@ -171,7 +171,7 @@ def test_queue_group_on_an_imported_stream(server: ServerProcess, join: Dial, se
 
 def _request_info(account: str) -> bytes:
     """Return a pattern for the header block that tells a service which account asks."""
-    return rb"NATS/1\.0\r\nNats-Request-Info: \{\"acc\":\"%b\"(?:,\"rtt\":\d+)?\}\r\n\r\n" % account.encode()
+    return rb"NATS/1\.0\r\nNats-Request-Info: \{\"acc\":\"%b\",\"rtt\":\d+\}\r\n\r\n" % account.encode()
 
 
 def _ask(asking: WireClient, serving: WireClient, subject: str, served: str, answers: int = 1) -> bytes:
@@ -277,7 +277,8 @@ def test_shared_import_tells_who_asks(buyer: WireClient, seller: WireClient) -> 
     }
     assert info["id"] == buyer.info["client_id"]
     assert info["server"] == buyer.info["server_id"]
-    assert set(info) - {"rtt"} == {
+    assert set(info) == {
+        "rtt",
         "start",
         "host",
         "id",

@@ -284,6 +284,11 @@ def test_sorted(used: ServerProcess, crowd: list[int], sort: str, order: list[in
     assert [entry["cid"] for entry in document["connections"]] == [crowd[index] for index in order]
 
 
+def test_round_trip_is_guessed_from_connect_on(used: ServerProcess, busy: WireClient) -> None:
+    document = monitor(used, f"/connz?cid={busy.info['client_id']}")
+    assert re.fullmatch(r"[1-9][0-9.]*(ns|µs|ms|s)", document["connections"][0]["rtt"])
+
+
 @pytest.mark.parametrize("sort", ["pending", "last", "idle", "uptime", "rtt"])
 def test_other_sorts_are_known(used: ServerProcess, crowd: list[int], sort: str) -> None:
     document = monitor(used, f"/connz?acc=B&sort={sort}")

@@ -122,7 +122,7 @@ def connect(broker: Broker, connection: Connection) -> None:
         broker.commands.remove_all_subscriptions(connection)
     session.connect_received = True
     session.connect_skipped = False
-    connection.keepalive.start()
+    connection.keepalive.connected(broker.now() - session.started)
     _authenticate(broker, connection)
 
 

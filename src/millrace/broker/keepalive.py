@@ -1,12 +1,13 @@
 """Pings: is the peer still there, and how far away is it?
 
-The first ping comes two seconds after CONNECT whatever the interval, to measure the round trip;
-then one per interval, left out while data or pings keep coming in.  When `ping_max` pings are
-unanswered, the next one closes the connection instead.
+How long a client took until CONNECT is the first guess at the round trip.  To measure it, the first ping
+comes two seconds after CONNECT whatever the interval; then one per interval, left out while data or pings
+keep coming in.  When `ping_max` pings are unanswered, the next one closes the connection instead.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _FIRST_PING_S: Final = 2.0
 _JITTER: Final = 0.2  # of the first delay, so that clients which came together do not stay together
+_NEVER: Final = -math.inf
+_SHORTEST_S: Final = 1e-9  # of a round trip, as 0 means that it is not known
 _MEASURE_EVERY_S: Final = 3600.0  # the round trip is measured anew even on a busy connection
 
 
@@ -32,7 +35,7 @@ class Keepalive:
         self._interval_s = interval_s
         self._max_unanswered = max_unanswered
         self._unanswered = 0
-        self._sent_at = 0.0
+        self._sent_at = _NEVER
         self._heard_at = 0.0
         self._seen_messages = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -47,6 +50,11 @@ class Keepalive:
         delay = min(self._interval_s, _FIRST_PING_S)
         self._schedule(delay * (1 + random.random() * _JITTER))
 
+    def connected(self, elapsed_s: float) -> None:
+        """The client has sent CONNECT, so long after it was greeted."""
+        self.round_trip_s = max(elapsed_s, _SHORTEST_S)
+        self.start()
+
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -58,8 +66,8 @@ class Keepalive:
 
     def pong(self, now: float) -> None:
         self._unanswered = 0
-        if self._sent_at:
-            self.round_trip_s = max(now - self._sent_at, 1e-9)
+        if self._sent_at != _NEVER:
+            self.round_trip_s = max(now - self._sent_at, _SHORTEST_S)
 
     def _schedule(self, delay_s: float) -> None:
         loop = self._connection.broker.loop

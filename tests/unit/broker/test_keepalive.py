@@ -26,6 +26,19 @@ def test_first_pings_of_many_clients_do_not_come_together() -> None:
     assert 5 < early < 45
 
 
+def test_the_time_until_connect_is_the_first_guess_and_does_not_spare_the_ping() -> None:
+    broker = make_broker(ping_interval_s=100)
+    one = FakeClient(broker)
+    assert one.connection.keepalive.round_trip_s == 0
+    loop_of(broker).advance(0.125)
+    one.say(b'CONNECT {"verbose":false}\r\n')
+    assert one.connection.keepalive.round_trip_s == 0.125
+    one.say(b"PONG\r\n")  # which nobody asked for
+    assert one.connection.keepalive.round_trip_s == 0.125
+    loop_of(broker).advance(2.5)
+    assert one.heard() == b"PING\r\n"
+
+
 def test_an_answered_ping_measures_the_round_trip() -> None:
     broker = make_broker()
     one = client(broker)
@@ -103,14 +116,17 @@ def test_messages_to_a_client_do_not_count_as_its_activity() -> None:
     assert receiver.heard().count(b"PING\r\n") >= 2
 
 
-def test_a_busy_client_that_never_answers_is_stale_all_the_same() -> None:
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_busy_client_that_never_answers_is_stale_unless_its_round_trip_can_be_guessed(
+    connects: bool,
+) -> None:
     broker = make_broker(ping_interval_s=1)
-    one = client(broker)
+    one = client(broker) if connects else FakeClient(broker)
     for _ in range(60):
         loop_of(broker).advance(0.1)
         if not one.closed:
             one.say(b"PUB foo 0\r\n\r\n")
-    assert one.closed  # its round trip was never measured
+    assert one.closed is not connects
 
 
 def test_one_pong_pays_for_all_pings() -> None:
