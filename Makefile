@@ -42,7 +42,7 @@ build: $(INSTALLED)
 $(INSTALLED): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/pip install --quiet --no-build-isolation --editable ".[dev]"
 	@touch $@
 
 clean:

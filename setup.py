@@ -24,7 +24,7 @@ def extensions() -> list[Extension]:
         Extension(
             name,
             [f"src/{name.replace('.', '/')}.py"],
-            extra_compile_args=["-O3", "-fno-strict-aliasing"],
+            extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"],
         )
         for name in build["COMPILED_MODULES"]
     ]
@@ -38,4 +38,4 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
