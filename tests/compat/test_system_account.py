@@ -237,6 +237,16 @@ def test_number_of_connections_is_an_event(
     assert "$SYS.SERVER.ACCOUNT.QUIET.CONNS" in seen
 
 
+def test_client_that_changes_its_account_is_counted_in_both(own_server: ServerFactory, join: Dial) -> None:
+    server = own_server(config=SYSTEM)
+    client, system = login(join, server, "quiet"), login(join, server, "sys")
+    system.round_trip(b"SUB $SYS.ACCOUNT.QUIET.SERVER.CONNS 1\r\nSUB $SYS.ACCOUNT.A.SERVER.CONNS 2\r\n")
+    client.round_trip(b'CONNECT {"user":"a","pass":"p","verbose":false,"pedantic":false}\r\n')
+    seen = events_until(system, "$SYS.ACCOUNT.A.SERVER.CONNS")
+    (event,) = seen["$SYS.ACCOUNT.QUIET.SERVER.CONNS"]
+    assert event["conns"] == 0
+
+
 def test_refused_connection_is_an_event(
     server: ServerProcess, dial: Dial, system: WireClient, shapes: ShapeBook
 ) -> None:

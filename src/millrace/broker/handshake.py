@@ -209,9 +209,12 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
                 errors.MAX_ACCOUNT_CONNECTIONS,
             )
             return
-        connection.account.discard(connection)
+        previous = connection.account
+        previous.discard(connection)
         account.add(connection)
         connection.enter(account)
+        if session.identity is not None:
+            broker.observer.client_moved(connection, previous)
     session.identity = identity
     connection.parser.connect_first = False
     apply_limits(broker, connection)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from millrace.broker.close_reason import CloseReason
 
 if TYPE_CHECKING:
+    from millrace.broker.accounts import Account
     from millrace.broker.connection import Connection
 
 
@@ -13,6 +14,9 @@ class Observer:
 
     def client_connected(self, connection: "Connection") -> None:
         """A client was admitted to its account."""
+
+    def client_moved(self, connection: "Connection", previous: "Account") -> None:
+        """A second CONNECT is about to admit a client to another account than before."""
 
     def client_disconnected(self, connection: "Connection", reason: CloseReason) -> None:
         """A connection ended, admitted or not."""

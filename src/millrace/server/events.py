@@ -104,6 +104,10 @@ class SystemEvents(Observer):
             lambda info: connect_event(info, connection),
         )
 
+    def client_moved(self, connection: Connection, previous: Account) -> None:
+        if self._running:
+            self._count_changed(previous)
+
     def client_disconnected(self, connection: Connection, reason: CloseReason) -> None:
         account = self._broker.system_account
         if not self._running or account is None:
