@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.dedupe import Dedupe
+from millrace.jetstream.direct import DirectGet
 from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
@@ -52,9 +53,11 @@ class Stream:
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
         self.publishing = Publishing(self)
+        self.direct = DirectGet(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
+        self._started = False
         self.ingest = Ingest(
             log, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
         )
@@ -82,6 +85,8 @@ class Stream:
         self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
         self._choose_path()
         self.retention.enforce()
+        if self._started:
+            self.direct.start()
 
     def _choose_path(self) -> None:
         """The short way is for streams without a rule that needs a second look at a message."""
@@ -103,7 +108,9 @@ class Stream:
 
     def start(self) -> None:
         """Take messages from now on."""
+        self._started = True
         self.retention.start()
+        self.direct.start()
         if self.config.mirror is None:
             self.listen_anew()
 
@@ -111,7 +118,9 @@ class Stream:
         for handle in self._handles:
             self.world.release(handle)
         self._handles.clear()
+        self._started = False
         self.retention.stop()
+        self.direct.stop()
         self.account.committer.forget(self)
 
     def listen_anew(self) -> None:

@@ -1,0 +1,277 @@
+"""Direct get: messages of a stream straight to whoever asks, without an envelope around them.
+
+    $JS.API.DIRECT.GET.<stream>             what to get is in the body
+    $JS.API.DIRECT.GET.<stream>.<subject>   the last message of a subject
+
+One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Where a
+message comes from is told in headers behind its own.  Served while the stream allows it; otherwise
+nobody answers, and the client learns that nobody does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from millrace.jetstream import reading
+from millrace.jsapi import headers as names
+from millrace.jsapi.codec import JsonError, decode_lenient
+from millrace.jsapi.go_time import format_time
+from millrace.jsapi.limits import API_LEVEL
+from millrace.jsapi.requests import MsgGetRequest
+from millrace.protocol import headers
+from millrace.store.record import Record
+
+if TYPE_CHECKING:
+    from millrace.jetstream.ports import Request
+    from millrace.jetstream.stream import Stream
+
+_PREFIX: Final = b"$JS.API.DIRECT.GET."
+_QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
+_REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
+_MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
+_MAX_BYTES: Final = 64 * 1024 * 1024  # of a batch, if the request does not say
+
+_NOT_FOUND: Final = b"404 Message Not Found"
+_NO_RESULTS: Final = b"404 No Results"
+_EMPTY: Final = b"408 Empty Request"
+_MALFORMED: Final = b"408 Malformed Request"
+_BAD: Final = b"408 Bad Request"
+_LEVEL: Final = b"412 Required Api Level"
+_TOO_MANY: Final = b"413 Too Many Results"
+
+
+class _Refused(Exception):
+    """The answer is a status."""
+
+    def __init__(self, status: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class DirectGet:
+    """The service of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._handles: list[Any] = []
+        self._record = Record()
+
+    def start(self) -> None:
+        """Answer from now on, if the stream allows it."""
+        self.stop()
+        if self._stream.config.allow_direct:
+            subject = _PREFIX + self._stream.name.encode()
+            serve = self._stream.world.serve
+            self._handles = [
+                serve(subject, self._take, _QUEUE),
+                serve(subject + b".>", self._take_by_subject, _QUEUE),
+            ]
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            self._stream.world.release(handle)
+        self._handles.clear()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _take(self, request: Request) -> None:
+        if request.reply:
+            try:
+                self._get(_checked(request), request.reply)
+            except _Refused as refused:
+                self._send_status(request.reply, refused.status)
+
+    def _take_by_subject(self, request: Request) -> None:
+        if request.reply:
+            try:
+                wanted = _checked_by_subject(request)
+                wanted.last_by_subj = request.subject.split(b".", 5)[5].decode(errors="surrogateescape")
+                self._get(wanted, request.reply)
+            except _Refused as refused:
+                self._send_status(request.reply, refused.status)
+
+    def _get(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        if wanted.multi_last:
+            self._get_last_of_each(wanted, reply)
+        elif wanted.batch:
+            self._get_batch(wanted, reply)
+        else:
+            self._get_one(wanted, reply)
+
+    # -- one message ------------------------------------------------------------------------------
+
+    def _get_one(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        log = self._stream.log
+        if wanted.last_by_subj:
+            seq = reading.last_of(log, _subject(wanted.last_by_subj))
+        else:
+            seq = self._start(wanted)
+            if wanted.next_by_subj:
+                seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
+        if not seq or not log.has(seq):
+            raise _Refused(_NOT_FOUND)
+
+        def send() -> None:
+            if reading.read(log, seq, self._record):
+                self._send(reply, b"" if wanted.no_hdr else self._origin(), bare=wanted.no_hdr)
+            else:
+                self._send_status(reply, _NOT_FOUND)
+
+        reading.when_durable(self._stream, seq, send)
+
+    def _start(self, wanted: MsgGetRequest) -> int:
+        if wanted.start_time is None:
+            return wanted.seq
+        return reading.first_at_or_after(self._stream.log, int(wanted.start_time))
+
+    # -- many -------------------------------------------------------------------------------------
+
+    def _get_batch(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        log = self._stream.log
+        pattern = _subject(wanted.next_by_subj)
+        seq = self._start(wanted)
+        pending = reading.count_from(log, seq, pattern)
+        found: list[int] = []
+        seq = reading.next_of(log, max(seq, 1), pattern)
+        while seq and len(found) < wanted.batch:
+            found.append(seq)
+            seq = reading.next_of(log, seq + 1, pattern)
+        if not found and wanted.batch > 0:
+            raise _Refused(_NOT_FOUND)
+
+        def send() -> None:
+            left, last = pending, 0
+            limit = wanted.max_bytes or _MAX_BYTES
+            for each in found:
+                if not reading.read(log, each, self._record):
+                    continue
+                if wanted.no_hdr:
+                    self._send(reply, b"", bare=True)
+                else:
+                    left = max(left - 1, 0)
+                    self._send(reply, self._origin() + _place(left, last))
+                last = each
+                limit -= _size(self._record)
+                if limit <= 0:
+                    break
+            self._send_status(reply, b"204 EOB", _place(left, last))
+
+        reading.when_durable(self._stream, max(found, default=0), send)
+
+    def _get_last_of_each(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        log = self._stream.log
+        up_to = wanted.up_to_seq
+        if wanted.up_to_time is not None:
+            up_to = reading.first_at_or_after(log, int(wanted.up_to_time))
+            if up_to <= log.first_seq:
+                raise _Refused(_NO_RESULTS)
+            up_to -= 1
+        up_to = up_to or log.last_seq
+        if up_to > log.last_seq and not self._stream.in_memory:
+            raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
+        found = reading.last_of_each(log, map(_subject, wanted.multi_last), up_to)
+        if len(found) > _MAX_SUBJECTS:
+            raise _Refused(_TOO_MANY)
+        if not found:
+            raise _Refused(_NO_RESULTS)
+
+        def send() -> None:
+            left, last, sent = len(found), 0, 0
+            limit = wanted.max_bytes or _MAX_BYTES
+            for each in found:
+                left -= 1
+                if each < wanted.seq:
+                    continue
+                if not reading.read(log, each, self._record):
+                    self._send_status(reply, _NOT_FOUND)
+                    return
+                self._send(reply, self._origin() + _place(left, last))
+                last = each
+                limit -= _size(self._record)
+                sent += 1
+                if limit <= 0 or sent == wanted.batch:
+                    break
+            ceiling = b"%b: %d\r\n" % (names.UP_TO_SEQUENCE.encode(), up_to)
+            self._send_status(reply, b"204 EOB", _place(left, last) + ceiling)
+
+        reading.when_durable(self._stream, found[-1], send)
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def _origin(self) -> bytes:
+        """Header lines about the message at hand."""
+        record = self._record
+        return b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n" % (
+            self._stream.name.encode(),
+            record.subject(),
+            record.seq,
+            format_time(record.timestamp).encode(),
+        )
+
+    def _send(self, reply: bytes, lines: bytes, *, bare: bool = False) -> None:
+        """The message at hand, with more header lines."""
+        block: bytes | None = None
+        if not bare:
+            own = self._record.headers()
+            block = (own[:-2] if len(own) > 2 else headers.START) + lines + b"\r\n"
+        self._stream.world.publish(reply, self._record.payload(), headers=block)
+
+    def _send_status(self, reply: bytes, status: bytes, lines: bytes = b"") -> None:
+        self._stream.world.publish(reply, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
+
+
+def _place(left: int, last: int) -> bytes:
+    """Header lines that say where in a batch a message or its end is."""
+    return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (left, last)
+
+
+def _subject(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _size(record: Record) -> int:
+    return record.subject_size + record.body_size
+
+
+def _decoded(request: Request) -> MsgGetRequest:
+    wanted = headers.find(request.headers, _REQUIRED_LEVEL) if request.headers else None
+    if wanted and (not wanted.isdigit() or int(wanted) > API_LEVEL):
+        raise _Refused(_LEVEL)
+    if not request.payload:
+        return MsgGetRequest()
+    try:
+        return decode_lenient(request.payload, MsgGetRequest)
+    except JsonError:
+        raise _Refused(_MALFORMED) from None
+
+
+def _checked(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    by_seq, by_time = wanted.seq > 0, wanted.start_time is not None
+    by_last, by_next, each = bool(wanted.last_by_subj), bool(wanted.next_by_subj), bool(wanted.multi_last)
+    if not (by_seq or by_time or by_last or by_next or each):
+        raise _Refused(_EMPTY)
+    if (
+        (by_seq and (by_last or by_time))
+        or (by_last and (by_time or by_next or each or wanted.batch > 0))
+        or (by_next and each)
+        or (wanted.up_to_seq > 0 and wanted.up_to_time is not None)
+    ):
+        raise _Refused(_BAD)
+    return wanted
+
+
+def _checked_by_subject(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    if (
+        wanted.last_by_subj
+        or wanted.next_by_subj
+        or wanted.multi_last
+        or wanted.seq
+        or wanted.batch
+        or wanted.up_to_seq
+        or wanted.start_time is not None
+        or wanted.up_to_time is not None
+    ):
+        raise _Refused(_BAD)
+    return wanted

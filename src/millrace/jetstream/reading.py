@@ -1,0 +1,103 @@
+"""Looking messages up so that what was found can be read as soon as it is durable.
+
+A message counts as stored, and what it replaces as gone, the moment it is appended; it can be read only
+when its commit has ended.  A reader that looks for the last message of a subject in between must get
+neither nothing nor the old one's absence: it looks at what is stored, and reads what it found when that is
+durable (``when_durable``), even if the next message has replaced it by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from millrace.store.record import WHOLE, Kind, Record
+from millrace.subjects.tokens import is_literal
+
+if TYPE_CHECKING:
+    from millrace.jetstream.stream import Stream
+    from millrace.store.log import Log
+
+_EVERYTHING = (b"", b">")
+
+
+def last_of(log: Log, pattern: bytes) -> int:
+    """The last sequence whose subject falls under `pattern`; 0 if there is none."""
+    if is_literal(pattern):
+        return log.last_of(pattern)
+    return max((log.last_of(subject) for subject, _ in list(log.index.match(pattern))), default=0)
+
+
+def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int) -> list[int]:
+    """The last sequence, not above `up_to`, of every subject under one of the patterns, in order."""
+    subjects = {subject: node.last for pattern in patterns for subject, node in log.index.match(pattern)}
+    found = (
+        log.last_of(subject) if last <= up_to else log.last_match(up_to, subject)
+        for subject, last in subjects.items()
+    )
+    return sorted(seq for seq in found if seq)
+
+
+def next_of(log: Log, seq: int, pattern: bytes) -> int:
+    """The first sequence not below `seq` whose subject falls under `pattern`; 0 if there is none."""
+    return log.next_seq(seq) if pattern in _EVERYTHING else log.next_match(seq, pattern)
+
+
+def first_at_or_after(log: Log, timestamp: int) -> int:
+    """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
+    record = Record()
+    low, high = log.first_seq, log.committed + 1  # what is not durable yet is younger than all that is
+    while low < high:
+        middle = (low + high) // 2
+        seq = log.next_seq(middle)
+        if seq and seq < high and log.get(seq, record) and record.timestamp < timestamp:
+            low = seq + 1
+        else:
+            high = middle
+    if timestamp > log.last_timestamp:
+        return log.last_seq + 1
+    return log.next_seq(low) or log.last_seq + 1
+
+
+def count_from(log: Log, seq: int, pattern: bytes) -> int:
+    """How many messages under `pattern` there are from `seq` on."""
+    everything = pattern in _EVERYTHING
+    if seq <= log.first_seq:
+        if everything:
+            return log.messages
+        return sum(node.count for _, node in log.index.match(pattern))
+    total = 0
+    if everything:
+        later = [segment for segment in log.segments if segment.base_seq >= seq]
+        total = sum(segment.live for segment in later)
+        end = later[0].base_seq if later else log.last_seq + 1
+    else:
+        end = log.last_seq + 1
+    found = next_of(log, seq, pattern)
+    while found and found < end:
+        total += 1
+        found = next_of(log, found + 1, pattern)
+    return total
+
+
+def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
+    """Call back when everything up to `seq` can be read: now, or after a commit."""
+    if seq <= stream.log.committed:
+        callback()
+    else:
+        stream.after_commit(callback)
+
+
+def read(log: Log, seq: int, record: Record) -> bool:
+    """Point `record` at a durable message that was there a moment ago; False if it cannot be read."""
+    if log.get(seq, record):
+        return True
+    segment = log.segment_of(seq)
+    if segment is None or seq > log.committed or segment.file is None:
+        return False
+    ordinal = segment.first_not_below(seq)
+    if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
+        return False
+    data = segment.file.read(segment.offset_at(ordinal), segment.size_of(ordinal))
+    whole = record.read(data, 0, len(data), True) == WHOLE
+    return whole and record.seq == seq and record.kind <= Kind.HEADERS
