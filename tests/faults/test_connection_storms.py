@@ -1,7 +1,10 @@
 """Very many connections that come and go, politely or not: nothing of them stays behind."""
 
+import os
+import resource
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from fault_kit import (
@@ -13,6 +16,10 @@ from fault_kit import (
     reset,
     resident_bytes,
 )
+
+from millrace.testing.certs import CertificateAuthority
+from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.testing.wire import WireClient, WireError
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 
@@ -106,3 +113,32 @@ def test_subscriptions_of_a_storm_do_not_slow_down_others() -> None:
         witness.look()
         assert time.monotonic() - started < 5
         assert server.registered() == before
+
+
+def served(port: int) -> bool:
+    with WireClient.connect(port) as client:
+        try:
+            return "server_id" in client.read_info()
+        except WireError:
+            return False
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_server_out_of_files_recovers_when_some_are_free(tls: bool, tmp_path: Path) -> None:
+    config = ""
+    if tls:
+        issued = CertificateAuthority(tmp_path).issue_for_loopback()
+        config = f'tls {{ cert_file: "{issued.cert_file}", key_file: "{issued.key_file}" }}\n'
+    with ServerProcess(ServerKind.MILLRACE, config=config) as server:
+        used = len(os.listdir(f"/proc/{server.pid}/fd"))
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used + 20, used + 20))
+        crowd = [dial(server.port) for _ in range(60)]
+        first = WireClient(crowd[0])
+        assert first.read_info()["max_payload"] == 1048576  # those who came in time are served
+        for connection in crowd:
+            reset(connection)
+        deadline = time.monotonic() + 10
+        while not served(server.port):  # it may take a moment to notice that the crowd is gone
+            assert time.monotonic() < deadline
+        assert server.running
+        assert "Traceback" not in server.log
