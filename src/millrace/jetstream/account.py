@@ -9,9 +9,8 @@ import msgspec
 
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.publishing import MARK_MSG_ID
+from millrace.jetstream.restoring import restore
 from millrace.jetstream.stream import Stream
-from millrace.jsapi import headers as names
 from millrace.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millrace.jsapi.codec import decode_lenient, encode
 from millrace.jsapi.enums import StorageType
@@ -20,10 +19,8 @@ from millrace.jsapi.go_time import Time
 from millrace.jsapi.go_types import Struct, always, always_new
 from millrace.jsapi.limits import API_LEVEL
 from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem, MemoryFileSystem
-from millrace.store.record import Record
 from millrace.store.recovery import open_log
 
 if TYPE_CHECKING:
@@ -111,7 +108,7 @@ class AccountJetStream:
     def _recover_one(self, name: str) -> None:
         meta = decode_lenient(self._fs.read_all(f"{self._stream_folder(name)}/meta.json"), StreamMeta)
         stream = Stream(self, meta.config, int(meta.created), self._open_log(meta.config), sync=self._sync)
-        _restore_ids(stream)
+        restore(stream)
         self.streams[name] = stream
         stream.start()
 
@@ -172,17 +169,3 @@ class AccountJetStream:
             domain=self.domain,
             api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
         )
-
-
-def _restore_ids(stream: Stream) -> None:
-    """Fill the duplicate window from the messages that are still inside it."""
-    oldest = stream.world.now_ns() - stream.dedupe.window_ns
-    record = Record()
-    for segment in stream.log.segments:
-        if not segment.marks & MARK_MSG_ID or segment.last_timestamp < oldest:
-            continue
-        for seq in stream.log.sequences(segment.base_seq, segment.last_seq):
-            if stream.log.get(seq, record) and record.timestamp >= oldest and record.header_size:
-                message_id = headers.find(record.headers(), names.MSG_ID.encode())
-                if message_id:
-                    stream.dedupe.add(message_id, seq, record.timestamp)

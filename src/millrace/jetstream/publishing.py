@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from millrace.jetstream import ttl
+from millrace.jetstream.incoming import MARK_MSG_ID, Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import format_time
 from millrace.jsapi.limits import MAX_HEADER_BYTES
-from millrace.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END, PubAckResponse
+from millrace.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millrace.protocol import headers
 from millrace.subjects.tokens import is_literal
 
@@ -30,8 +32,6 @@ _ROLLUP: Final = names.ROLLUP.encode()
 _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
-MARK_MSG_ID: Final = 1  # the segment has messages with ids: a restart reads them
-
 
 class Publishing:
     """The way into one stream."""
@@ -42,57 +42,65 @@ class Publishing:
     def publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
         """Store a message and answer; refusals are answers too."""
         try:
-            self._publish(subject, reply, block, payload)
+            self._publish(Incoming(subject, reply, block, payload))
         except ApiError as error:
-            self._refuse(reply, error)
+            self.refuse(reply, error)
 
-    def _refuse(self, reply: bytes, error: ApiError) -> None:
+    def refuse(self, reply: bytes, error: ApiError) -> None:
+        """Answer a publisher whose message is not stored."""
         stream = self._stream
         if reply and not stream.config.no_ack:
             stream.world.publish(reply, encode(PubAckResponse(error=error.body, stream=stream.name)))
 
-    def _publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
+    def _publish(self, message: Incoming) -> None:
         stream = self._stream
         if stream.transform is not None:
-            subject = stream.transform.apply(subject) or subject
+            message.subject = stream.transform.apply(message.subject) or message.subject
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
         if stream.failure is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
-        block = headers.without_status(block) if block else block
-        message_id = b""
-        rollup = b""
-        if block:
-            self._check_expectations(subject, block)
-            if headers.find(block, _STREAM_SOURCE) is not None:
-                raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
-            message_id = headers.find(block, _MSG_ID) or b""
-            if message_id and stream.dedupe.window_ns:
-                known = stream.dedupe.find(message_id, stream.world.now_ns())
-                if known:
-                    stream.acknowledge(reply, known, PUB_ACK_DUPLICATE_END)
-                    return
-            self._check_last_id(block)
-            rollup = self._rollup(block)
-            block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
-        self._check_sizes(subject, block, payload, rollup=bool(rollup))
-        self._store(subject, reply, block, payload, message_id, rollup)
+        if message.block and not self._check_headers(message):
+            return
+        self._check_sizes(message)
+        ttl.take_ttl(stream, message)
+        self._check_room(message)
+        self.store(message)
 
-    def _check_expectations(self, subject: bytes, block: bytes) -> None:
+    def _check_headers(self, message: Incoming) -> bool:
+        """Everything that headers ask for; False if the message is a duplicate, which is answered."""
         stream = self._stream
+        block = headers.without_status(message.block)
+        message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
+        self._check_expectations(message)
+        if headers.find(message.block, _STREAM_SOURCE):
+            raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
+        message.message_id = headers.find(message.block, _MSG_ID) or b""
+        if message.message_id and stream.dedupe.window_ns:
+            known = stream.dedupe.find(message.message_id, stream.world.now_ns())
+            if known:
+                stream.acknowledge(message.reply, known, PUB_ACK_DUPLICATE_END)
+                return False
+        self._check_last_id(message.block)
+        message.rollup = self._rollup(message.block)
+        return True
+
+    def _check_expectations(self, message: Incoming) -> None:
+        stream, block = self._stream, message.block
         expected = headers.find(block, _EXPECTED_STREAM)
-        if expected is not None and expected != stream.name.encode():
+        if expected and expected != stream.name.encode():
             raise ApiError(Err.EXPECTED_STREAM_MISMATCH)
+        ttl.refuse_if_disabled(stream, block)
         expected = headers.find(block, _EXPECTED_LAST_SUBJECT_SEQUENCE)
         other = headers.find(block, _EXPECTED_SUBJECT)
-        if expected is not None:
-            last = self._last_of(other if other is not None else subject)
+        if expected:
+            last = self._last_of(other or message.subject)
             if not expected.isdigit() or int(expected) != last:
                 raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last)
-        elif other is not None:
+        elif other:
             raise ApiError(Err.EXPECTED_LAST_SUBJECT_SEQUENCE_MISSING)
         expected = headers.find(block, _EXPECTED_LAST_SEQUENCE)
-        if expected is not None and (not expected.isdigit() or int(expected) != stream.log.last_seq):
+        if expected and (not expected.isdigit() or int(expected) != stream.log.last_seq):
             raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq)
 
     def _last_of(self, subject: bytes) -> int:
@@ -103,12 +111,12 @@ class Publishing:
 
     def _check_last_id(self, block: bytes) -> None:
         expected = headers.find(block, _EXPECTED_LAST_MSG_ID)
-        if expected is not None and expected != self._stream.dedupe.last_id:
+        if expected and expected != self._stream.dedupe.last_id:
             raise ApiError(Err.WRONG_LAST_MSG_ID, id=self._stream.dedupe.last_id.decode())
 
     def _rollup(self, block: bytes) -> bytes:
         value = headers.find(block, _ROLLUP)
-        if value is None:
+        if not value:
             return b""
         if not self._stream.config.allow_rollup_hdrs or self._stream.config.deny_purge:
             raise ApiError(Err.STREAM_ROLLUP_FAILED, err="rollup not permitted")
@@ -117,50 +125,48 @@ class Publishing:
             raise ApiError(Err.STREAM_ROLLUP_FAILED, err=f'rollup value invalid: "{value.decode()}"')
         return value
 
-    def _check_sizes(self, subject: bytes, block: bytes, payload: bytes, *, rollup: bool) -> None:
-        stream = self._stream
-        limit = stream.config.max_msg_size
-        if limit > 0 and len(block) + len(payload) > limit:
+    def _check_sizes(self, message: Incoming) -> None:
+        limit = self._stream.config.max_msg_size
+        if limit > 0 and len(message.block) + len(message.payload) > limit:
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
-        if len(block) > MAX_HEADER_BYTES:
+        if len(message.block) > MAX_HEADER_BYTES:
             raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
-        size = 30 + len(subject) + (4 + len(block) if block else 0) + len(payload)
-        refusal = stream.retention.refusal(subject, size, rollup=rollup)
+
+    def _check_room(self, message: Incoming) -> None:
+        refusal = self._stream.retention.refusal(message.subject, message.size, rollup=bool(message.rollup))
         if refusal is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
 
-    def _store(
-        self, subject: bytes, reply: bytes, block: bytes, payload: bytes, message_id: bytes, rollup: bytes
-    ) -> None:
+    def store(self, message: Incoming) -> None:
+        """Take in a message that passed every check, or that is the stream's own."""
         stream = self._stream
         now = stream.ingest.timestamp()
-        before = stream.log.last_of(subject) if stream.republish is not None else 0
-        source = block + payload
-        seq = stream.log.append(
-            subject, source, 0, len(block), len(source), now, MARK_MSG_ID if message_id else 0
-        )
-        if message_id:
-            stream.dedupe.add(message_id, seq, now)
-        if rollup == b"sub":
-            stream.log.remove_matching(subject, seq)
-        elif rollup == b"all":
+        before = stream.log.last_of(message.subject) if stream.republish is not None else 0
+        source = message.block + message.payload
+        marks = message.marks | MARK_MSG_ID if message.message_id else message.marks
+        seq = stream.log.append(message.subject, source, 0, len(message.block), len(source), now, marks)
+        if message.message_id:
+            stream.dedupe.add(message.message_id, seq, now)
+        if message.ttl_s > 0:
+            stream.expiry.add(seq, now, message.ttl_s)
+        if message.rollup == b"sub":
+            stream.log.remove_matching(message.subject, seq)
+        elif message.rollup == b"all":
             stream.log.remove_below(seq)
-        stream.retention.stored(subject)
-        stream.acknowledge(reply, seq, PUB_ACK_END)
+        stream.retention.stored(message.subject)
+        stream.acknowledge(message.reply, seq, message.ack_end)
         if stream.republish is not None:
-            self._republish(subject, block, payload, seq, now, before)
+            self._republish(message, seq, now, before)
 
-    def _republish(
-        self, subject: bytes, block: bytes, payload: bytes, seq: int, now: int, before: int
-    ) -> None:
-        stream = self._stream
+    def _republish(self, message: Incoming, seq: int, now: int, before: int) -> None:
+        stream, block, payload = self._stream, message.block, message.payload
         assert stream.republish is not None
-        target = stream.republish.apply(subject)
+        target = stream.republish.apply(message.subject)
         if target is None:
             return
         extra = (
             (names.STREAM.encode(), stream.name.encode()),
-            (names.SUBJECT.encode(), subject),
+            (names.SUBJECT.encode(), message.subject),
             (names.SEQUENCE.encode(), b"%d" % seq),
             (names.TIME_STAMP.encode(), format_time(now).encode()),
             (names.LAST_SEQUENCE.encode(), b"%d" % before),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from millrace.jetstream.ttl import NEVER, ttl_of
 from millrace.jsapi.enums import DiscardPolicy
+from millrace.jsapi.errors import ApiError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class Retention:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._timer: Cancel | None = None
+        self._aged = 0  # what is there below is to be kept for ever
         self._record = Record()
 
     @property
@@ -74,8 +77,6 @@ class Retention:
         if config.max_bytes > 0:
             while log.messages and stream.bytes() > config.max_bytes:
                 log.remove(log.first_seq)
-        if config.max_age and self._timer is None:
-            self._plan()
 
     def enforce(self) -> None:
         """All limits at once, after they changed or at a start."""
@@ -100,6 +101,9 @@ class Retention:
     # -- age --------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        """From now on, or with another age than before."""
+        self.stop()
+        self._aged = 0
         self._expire()
 
     def stop(self) -> None:
@@ -107,11 +111,17 @@ class Retention:
             self._timer.cancel()
             self._timer = None
 
+    def committed(self) -> None:
+        """There may be a first message that will be too old one day."""
+        if self._stream.config.max_age and self._timer is None:
+            self._plan()
+
     def _plan(self) -> None:
         stream = self._stream
-        if not stream.config.max_age or not stream.log.messages:
+        seq = self._next_to_age()
+        if not stream.config.max_age or not seq:
             return
-        if stream.log.get(stream.log.first_seq, self._record):
+        if stream.log.get(seq, self._record):
             due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
         else:
             due_ns = stream.config.max_age  # not committed yet, so it is new
@@ -125,14 +135,30 @@ class Retention:
             return
         oldest = stream.world.now_ns() - stream.config.max_age
         removed = False
-        while stream.log.messages and stream.log.get(stream.log.first_seq, self._record):
-            if self._record.timestamp > oldest:
-                break
-            stream.log.remove(stream.log.first_seq)
-            removed = True
+        seq = self._next_to_age()
+        while seq and stream.log.get(seq, self._record) and self._record.timestamp <= oldest:
+            if not self._lives_forever(self._record):
+                stream.expiry.drop(seq)
+                removed = True
+            self._aged = seq + 1
+            seq = self._next_to_age()
         if removed:
             stream.account.committer.dirty(stream)
         self._plan()
+
+    def _next_to_age(self) -> int:
+        log = self._stream.log
+        if not log.messages:
+            return 0
+        return log.first_seq if self._aged <= log.first_seq else log.next_seq(self._aged)
+
+    def _lives_forever(self, record: Record) -> bool:
+        if not self._stream.config.allow_msg_ttl or not record.header_size:
+            return False
+        try:
+            return ttl_of(record.headers()) == NEVER
+        except ApiError:
+            return False
 
     # -- purging ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from millrace.jetstream.direct import DirectGet
 from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
+from millrace.jetstream.ttl import Expiry
 from millrace.jsapi.enums import PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import ZERO_TIME, Time
@@ -54,6 +55,7 @@ class Stream:
         self.retention = Retention(self)
         self.publishing = Publishing(self)
         self.direct = DirectGet(self)
+        self.expiry = Expiry(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
@@ -86,6 +88,7 @@ class Stream:
         self._choose_path()
         self.retention.enforce()
         if self._started:
+            self.retention.start()
             self.direct.start()
 
     def _choose_path(self) -> None:
@@ -110,6 +113,7 @@ class Stream:
         """Take messages from now on."""
         self._started = True
         self.retention.start()
+        self.expiry.start()
         self.direct.start()
         if self.config.mirror is None:
             self.listen_anew()
@@ -120,6 +124,7 @@ class Stream:
         self._handles.clear()
         self._started = False
         self.retention.stop()
+        self.expiry.stop()
         self.direct.stop()
         self.account.committer.forget(self)
 
@@ -160,6 +165,7 @@ class Stream:
             self._choose_path()
         if acks:
             self.world.acknowledge(self._ack_start, acks)
+        self.retention.committed()
         for callback in after:
             callback()
 

@@ -1,0 +1,33 @@
+"""A message on its way into a stream, and what the checks have found out about it so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from millrace.jsapi.publish_types import PUB_ACK_END
+
+# What a segment has messages with; a restart reads those again.
+MARK_MSG_ID: Final = 1
+MARK_TTL: Final = 2
+MARK_SCHEDULE: Final = 4
+
+
+@dataclass(slots=True)
+class Incoming:
+    """Not stored yet."""
+
+    subject: bytes
+    reply: bytes
+    block: bytes  # headers; empty if there are none
+    payload: bytes
+    message_id: bytes = b""
+    rollup: bytes = b""  # `sub` or `all`
+    ttl_s: int = 0  # 0: lives as long as the stream keeps it; -1: even longer
+    marks: int = 0
+    ack_end: bytes = PUB_ACK_END  # what the answer has behind the sequence
+
+    @property
+    def size(self) -> int:
+        """Of its record, as the reference counts."""
+        return 30 + len(self.subject) + (4 + len(self.block) if self.block else 0) + len(self.payload)

@@ -1,0 +1,254 @@
+"""Messages with a time to live, and the markers that say they are gone; as nats-server 2.15.1 has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from millrace.jetstream.account import AccountJetStream
+from millrace.jetstream.ttl import NEVER, parse_ttl
+from millrace.jsapi.errors import ApiError
+from millrace.jsapi.stream_types import RePublish, StreamConfig
+from millrace.protocol import headers
+from millrace.store.fs import MemoryFileSystem
+from millrace.store.record import Record
+from millrace.testing.fake_world import FakeWorld
+
+SECOND = 1_000_000_000
+INVALID = {"code": 400, "err_code": 10165, "description": "invalid per-message TTL"}
+DISABLED = {"code": 400, "err_code": 10166, "description": "per-message TTL is disabled"}
+
+
+def with_ttl(value: bytes, *more: tuple[bytes, bytes]) -> bytes:
+    return headers.make((b"Nats-TTL", value), *more)
+
+
+def add(account: AccountJetStream, **fields: Any) -> None:
+    fields = {"name": "T", "subjects": ["t.>"], "allow_msg_ttl": True, "allow_rollup_hdrs": True} | fields
+    account.add(StreamConfig(**fields))
+
+
+def publish(
+    world: FakeWorld, subject: bytes, ttl: bytes | None = None, payload: bytes = b""
+) -> dict[str, Any]:
+    block = with_ttl(ttl) if ttl is not None else None
+    answer: dict[str, Any] = json.loads(world.request(subject, payload, headers=block))
+    return answer
+
+
+def sequences(account: AccountJetStream) -> list[int]:
+    log = account.stream("T").log
+    return list(log.sequences(1, log.last_seq))
+
+
+def stored_headers(account: AccountJetStream, seq: int) -> bytes:
+    record = Record()
+    assert account.stream("T").load(seq, record)
+    return record.headers()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1s", 1),
+        ("1500ms", 1),
+        ("1", 1),
+        ("01", 1),
+        ("00", 0),
+        ("5", 5),
+        ("1h2m", 3720),
+        (".5m", 30),
+        ("never", NEVER),
+        ("NEVER", NEVER),
+        ("2562047h", 2562047 * 3600),
+        ("9223372036854775807", 9223372036854775807),
+        ("99999999999999999999", 7766279631452241919),
+    ],
+)
+def test_a_duration_a_number_or_never_is_a_ttl(text: str, seconds: int) -> None:
+    assert parse_ttl(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "-1",
+        "500ms",
+        "x",
+        "+5",
+        "1.5",
+        "1e3",
+        "0x10",
+        "5 ",
+        "999999999h",
+        "1µs",
+        "1d",
+        "0s",
+        "-5s",
+        "1s1",
+        "٣",
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        parse_ttl(text)
+    assert raised.value.code == 10165
+
+
+def test_a_stream_without_ttl_refuses_sound_ones_as_disabled_and_others_as_invalid() -> None:
+    world = FakeWorld()
+    add(world.account(), allow_msg_ttl=False)
+    assert publish(world, b"t.a", b"1s")["error"] == DISABLED
+    assert publish(world, b"t.a", b"never")["error"] == DISABLED
+    assert publish(world, b"t.a", b"0")["error"] == INVALID
+    assert publish(world, b"t.a", b"")["seq"] == 1
+    assert publish(world, b"t.a", b"00")["seq"] == 2
+
+
+def test_a_message_goes_when_its_time_has_come_and_not_before() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account)
+    publish(world, b"t.a", b"3s")
+    publish(world, b"t.b", b"1")
+    publish(world, b"t.c")
+    publish(world, b"t.d", b"never")
+    world.advance(0.99)
+    assert sequences(account) == [1, 2, 3, 4]
+    world.advance(0.3)
+    assert sequences(account) == [1, 3, 4]
+    world.advance(1.6)
+    assert sequences(account) == [1, 3, 4]
+    world.advance(0.4)
+    assert sequences(account) == [3, 4]
+    world.advance(1e6)
+    assert sequences(account) == [3, 4]
+
+
+def test_a_message_that_was_replaced_leaves_its_successor_alone() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, max_msgs_per_subject=1)
+    publish(world, b"t.a", b"1s")
+    publish(world, b"t.a")
+    world.advance(5)
+    assert sequences(account) == [2]
+
+
+def test_never_outlives_max_age_and_others_do_not() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, max_age=2 * SECOND)
+    publish(world, b"t.a", b"never")
+    publish(world, b"t.b", b"10s")
+    publish(world, b"t.c")
+    world.advance(1)
+    publish(world, b"t.d", b"never")
+    publish(world, b"t.e")
+    world.advance(1.5)
+    assert sequences(account) == [1, 4, 5]
+    world.advance(1)
+    assert sequences(account) == [1, 4]
+    publish(world, b"t.f")
+    world.advance(2.5)
+    assert sequences(account) == [1, 4]
+
+
+def test_plain_messages_age_too() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, allow_msg_ttl=False, max_age=2 * SECOND)
+    world.send(b"t.a")
+    world.settle()
+    world.advance(2.1)
+    assert sequences(account) == []
+
+
+def test_another_max_age_counts_at_once() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, max_age=1000 * SECOND)
+    publish(world, b"t.a")
+    world.advance(5)
+    stream = account.stream("T")
+    account.update(stream, StreamConfig(name="T", subjects=["t.>"], max_age=2 * SECOND, allow_msg_ttl=True))
+    world.settle()
+    assert sequences(account) == []
+
+
+def test_a_restart_remembers_every_ttl() -> None:
+    world, fs = FakeWorld(), MemoryFileSystem()
+    account = world.account(fs=fs)
+    add(account)
+    publish(world, b"t.a", b"10s")
+    publish(world, b"t.b", b"2s")
+    publish(world, b"t.c")
+    account.stop()
+    world = FakeWorld(world.time_ns + 5 * SECOND)
+    account = world.account(fs=fs)
+    account.recover()
+    world.settle()
+    assert sequences(account) == [1, 3]
+    world.advance(5.2)
+    assert sequences(account) == [3]
+
+
+def test_the_last_message_of_a_subject_leaves_a_marker_that_goes_in_turn() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, subject_delete_marker_ttl=90 * SECOND, max_age=0)
+    publish(world, b"t.a", b"100s", b"1")
+    publish(world, b"t.a", b"90s", b"2")
+    publish(world, b"t.b", b"never", b"3")
+    world.advance(91)
+    assert sequences(account) == [1, 3]
+    world.advance(10)
+    assert sequences(account) == [3, 4]
+    expected = headers.make(
+        (b"Nats-Marker-Reason", b"MaxAge"), (b"Nats-TTL", b"1m30s"), (b"Nats-Rollup", b"sub")
+    )
+    assert stored_headers(account, 4) == expected
+    world.advance(91)
+    assert sequences(account) == [3]
+
+
+def test_age_leaves_markers_too_and_they_are_republished() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(
+        account,
+        subject_delete_marker_ttl=3 * SECOND,
+        max_age=2 * SECOND,
+        republish=RePublish(src="t.>", dest="rep.>"),
+    )
+    publish(world, b"t.b", payload=b"2")
+    world.advance(2.1)
+    assert sequences(account) == [2]
+    marker = world.published[-1]
+    assert (marker.subject, headers.find(marker.headers, b"Nats-Last-Sequence")) == (b"rep.b", b"1")
+    world.advance(2.1)  # by its age, before its TTL
+    assert sequences(account) == []
+
+
+@pytest.mark.parametrize("line", [(b"Nats-Marker-Reason", b"Purge"), (b"KV-Operation", b"PURGE")])
+def test_what_is_a_marker_already_leaves_none(line: tuple[bytes, bytes]) -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, subject_delete_marker_ttl=SECOND)
+    world.request(b"t.m", headers=with_ttl(b"1s", line))
+    world.request(b"t.k", headers=with_ttl(b"1s", (b"KV-Operation", b"DEL")))
+    world.advance(1.2)
+    assert sequences(account) == [3]
+    assert headers.find(stored_headers(account, 3), b"Nats-Marker-Reason") == b"MaxAge"
+
+
+@pytest.mark.parametrize(("per_subject", "kept"), [(-1, b"3"), (1, b"1s")])
+def test_a_ttl_below_that_of_markers_is_raised(per_subject: int, kept: bytes) -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, subject_delete_marker_ttl=3 * SECOND, max_msgs_per_subject=per_subject)
+    publish(world, b"t.a", b"1s")
+    assert headers.find(stored_headers(account, 1), b"Nats-TTL") == kept
