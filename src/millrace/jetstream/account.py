@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from millrace.jetstream import meta
+from millrace.jetstream.advisories import Advisories
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.options import AccountJetStreamOptions
+from millrace.jetstream.resources import Resources
 from millrace.jetstream.restoring import restore
 from millrace.jetstream.stream import Stream
+from millrace.jetstream.stream_config import StreamLimits
 from millrace.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
-from millrace.jsapi.codec import decode_lenient, encode
 from millrace.jsapi.enums import StorageType
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import Time
-from millrace.jsapi.go_types import Struct, always, always_new
 from millrace.jsapi.limits import API_LEVEL
 from millrace.jsapi.stream_types import StreamConfig
 from millrace.store.errors import StoreError
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from millrace.store.log import Log
 
 _log = logging.getLogger("millrace.jetstream")
-
-
-class StreamMeta(Struct):
-    """`meta.json` of a stream: what the log does not know."""
-
-    config: StreamConfig = always_new(StreamConfig)
-    created: Time = always(Time(0))
 
 
 class AccountJetStream:
@@ -49,20 +42,26 @@ class AccountJetStream:
         fs: FileSystem,
         folder: str,
         domain: str = "",
-        sync: bool = True,
+        sync_interval_s: float | None = None,
+        resources: Resources | None = None,
+        advisories: Advisories | None = None,
     ) -> None:
         self.name = name
         self.world = world
         self.options = options
         self.domain = domain
         self.streams: dict[str, Stream] = {}
-        self.committer = Committer(world)
+        self.committer = Committer(world, sync_interval_s)
+        self.resources = resources or Resources()
+        self.resources.accounts.append(self)
+        self.advisories = advisories or Advisories(world, account=name, domain=domain)
         self.api_total = 0
         self.api_errors = 0
         self._fs = fs
         self._memory = MemoryFileSystem()
         self._folder = folder
-        self._sync = sync
+        self._sync = sync_interval_s is None
+        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -77,39 +76,54 @@ class AccountJetStream:
         created = self.world.now_ns()
         log = self._open_log(config)
         stream = Stream(self, config, created, log, sync=self._sync)
-        self._write_meta(stream)
+        try:
+            self._write_meta(stream, config)
+        except StoreError:
+            log.close()
+            self._fs.remove_folder(self._stream_folder(config.name))
+            raise
         self.streams[config.name] = stream
         stream.start()
         return stream
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
         subjects_changed = stream.config.subjects != config.subjects
+        self._write_meta(stream, config)  # first, so that after a failure the old one is still in force
         stream.configure(config)
-        self._write_meta(stream)
         if subjects_changed:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
         """Remove a stream and its files; gone when this returns."""
+        if not stream.in_memory:
+            meta.mark_deleted(self._fs, self._stream_folder(stream.name))
         stream.stop()
         del self.streams[stream.name]
+        self.committer.forget(stream)
+        self._count_as(stream, 0)
         stream.log.close()
         fs = self._memory if stream.in_memory else self._fs
         fs.remove_folder(self._stream_folder(stream.name))
+        stream.abandon()
 
     def recover(self) -> None:
         """Start the streams that are on disk."""
         for name in self._fs.list(f"{self._folder}/streams"):
+            folder = self._stream_folder(name)
             try:
-                self._recover_one(name)
-            except (StoreError, ApiError, msgspec.MsgspecError) as error:
+                if meta.is_deleted(self._fs, folder) or meta.never_existed(self._fs, folder):
+                    self._fs.remove_folder(folder)
+                else:
+                    self._recover_one(name)
+            except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s cannot be started: %s", self.name, name, error)
 
     def _recover_one(self, name: str) -> None:
-        meta = decode_lenient(self._fs.read_all(f"{self._stream_folder(name)}/meta.json"), StreamMeta)
-        stream = Stream(self, meta.config, int(meta.created), self._open_log(meta.config), sync=self._sync)
+        found = meta.read(self._fs, self._stream_folder(name))
+        stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
         restore(stream)
         self.streams[name] = stream
+        self.count(stream)
         stream.start()
 
     def _open_log(self, config: StreamConfig) -> Log:
@@ -119,32 +133,75 @@ class AccountJetStream:
     def _stream_folder(self, name: str) -> str:
         return f"{self._folder}/streams/{name}"
 
-    def _write_meta(self, stream: Stream) -> None:
+    def _write_meta(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:
-            meta = StreamMeta(config=stream.config, created=Time(stream.created_ns))
-            self._fs.replace(f"{self._stream_folder(stream.name)}/meta.json", encode(meta))
+            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
+            meta.write(self._fs, self._stream_folder(stream.name), found)
 
     def stop(self) -> None:
         """Take nothing more and make everything durable."""
         for stream in self.streams.values():
             stream.stop()
-            self.committer.flush(stream)
+            try:
+                self.committer.flush(stream)
+            except StoreError as error:
+                _log.error("stream %s: %s", stream.name, error)
+            self.committer.forget(stream)
             stream.log.close()
+        self.committer.stop()
 
     def report_failure(self, stream: Stream, error: StoreError) -> None:
         """A disk does not take writes any more."""
-        # The advisory goes to the system account, which the engine knows.
+        self.advisories.out_of_storage(stream.name)
 
     # -- what it uses -----------------------------------------------------------------------------
 
+    def count(self, stream: Stream) -> None:
+        """Bring what is known of the use of storage up to date with one stream."""
+        self._count_as(stream, stream.bytes())
+
+    def _count_as(self, stream: Stream, size: int) -> None:
+        change = size - stream.counted
+        stream.counted = size
+        self._used[stream.config.storage] += change
+        self.resources.count(stream.config.storage, change)
+
     def used(self, storage: StorageType) -> int:
-        return sum(stream.bytes() for stream in self.streams.values() if stream.config.storage is storage)
+        for stream in self.streams.values():
+            self.count(stream)
+        return self._used[storage]
+
+    def limit(self, storage: StorageType) -> int:
+        """How many bytes this account may store; -1: any number."""
+        return self.options.max_memory if storage is StorageType.MEMORY else self.options.max_store
+
+    def check_room(self, stream: Stream, size: int) -> None:
+        """Refuse to store `size` more bytes if server or account have no room for them."""
+        storage = stream.config.storage
+        self.count(stream)
+        if self.resources.exhausted(storage):
+            raise ApiError(Err.INSUFFICIENT_RESOURCES)
+        limit = self.limit(storage)
+        if limit >= 0 and self._used[storage] + size > limit:
+            raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
 
     def reserved(self, storage: StorageType) -> int:
         return sum(
             max(stream.config.max_bytes, 0)
             for stream in self.streams.values()
             if stream.config.storage is storage
+        )
+
+    def stream_limits(self) -> StreamLimits:
+        """What bounds the configuration of a stream here."""
+        resources = self.resources
+        return StreamLimits(
+            account=self.options,
+            duplicate_window=round(resources.limits.duplicate_window_s * 1_000_000_000),
+            max_memory=resources.max_memory,
+            max_store=resources.max_store,
+            reserved_memory=resources.reserved(StorageType.MEMORY),
+            reserved_store=resources.reserved(StorageType.FILE),
         )
 
     def info(self) -> AccountInfo:

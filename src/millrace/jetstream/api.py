@@ -1,13 +1,18 @@
 """`$JS.API.…`: from a request to its handler, and from its outcome to the answer.
 
-The table of endpoints is the whole dispatch.  A subject under the prefix that no endpoint has gets no
-answer at all, as in the reference.
+The table of endpoints is the whole dispatch.  A subject under one of the prefixes that no endpoint has
+gets no answer at all, as in the reference; pull requests and direct gets are not among them, since
+there nobody listening is the answer.
+
+A request that changes what is stored is answered when the change is durable, and one that reads waits
+for what was published before it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.ports import Request
@@ -17,95 +22,245 @@ from millrace.jsapi import responses
 from millrace.jsapi.codec import JsonError, encode
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.limits import API_LEVEL
+from millrace.jsapi.names import domain_api_prefix
 from millrace.protocol import headers
 from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millrace.jetstream.account import AccountJetStream
+    from millrace.jetstream.advisories import Advisories
+    from millrace.jetstream.ports import World
 
 _log = logging.getLogger("millrace.jetstream")
 
 Handler = Callable[[str, bytes], responses.Response]
+Kind = type[responses.Response]
 
 _PREFIX: Final = b"$JS.API."
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
-_CLUSTER_ONLY: Final = {
-    "STREAM.LEADER.STEPDOWN.*": "stream_leader_stepdown",
-    "STREAM.PEER.REMOVE.*": "stream_remove_peer",
-    "STREAM.PEER.EVACUATE.*": "stream_remove_peer",
-    "STREAM.CANCEL_MOVE.*": "stream_update",
-    "CONSUMER.LEADER.STEPDOWN.*.*": "consumer_leader_stepdown",
-    "CONSUMER.PEER.REMOVE.*.*": "consumer_remove_peer",
-    "CONSUMER.PEER.EVACUATE.*.*": "consumer_remove_peer",
+_SERVED: Final = (
+    "INFO",
+    "STREAM.>",
+    "CONSUMER.CREATE.>",
+    "CONSUMER.DURABLE.>",
+    "CONSUMER.NAMES.>",
+    "CONSUMER.LIST.>",
+    "CONSUMER.INFO.>",
+    "CONSUMER.DELETE.>",
+    "CONSUMER.PAUSE.>",
+    "CONSUMER.RESET.>",
+    "CONSUMER.UNPIN.>",
+    "CONSUMER.LEADER.>",
+    "CONSUMER.PEER.>",
+    "META.>",
+    "SERVER.>",
+    "ACCOUNT.>",
+)
+_CLUSTER_ONLY: Final[dict[str, Kind]] = {
+    "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
+    "STREAM.PEER.REMOVE.*": responses.StreamRemovePeerResponse,
+    "STREAM.PEER.EVACUATE.*": responses.StreamEvacuatePeerResponse,
+    "STREAM.CANCEL_MOVE.*": responses.StreamCancelMoveResponse,
+    "CONSUMER.LEADER.STEPDOWN.*.*": responses.ConsumerLeaderStepdownResponse,
+    "CONSUMER.PEER.REMOVE.*.*": responses.ConsumerRemovePeerResponse,
+    "CONSUMER.PEER.EVACUATE.*.*": responses.ConsumerEvacuatePeerResponse,
 }
+# What each endpoint answers with, in accounts that have JetStream and in those that have not.
+_ANSWERS: Final[dict[str, Kind]] = {
+    "INFO": responses.AccountInfoResponse,
+    "STREAM.CREATE.*": responses.StreamCreateResponse,
+    "STREAM.UPDATE.*": responses.StreamUpdateResponse,
+    "STREAM.NAMES": responses.StreamNamesResponse,
+    "STREAM.LIST": responses.StreamListResponse,
+    "STREAM.INFO.*": responses.StreamInfoResponse,
+    "STREAM.DELETE.*": responses.StreamDeleteResponse,
+    "STREAM.PURGE.*": responses.StreamPurgeResponse,
+    "STREAM.MSG.GET.*": responses.MsgGetResponse,
+    "STREAM.MSG.DELETE.*": responses.MsgDeleteResponse,
+    "STREAM.SNAPSHOT.*": responses.StreamSnapshotResponse,
+    "STREAM.RESTORE.*": responses.StreamRestoreResponse,
+    "CONSUMER.CREATE.*": responses.ConsumerCreateResponse,
+    "CONSUMER.CREATE.*.>": responses.ConsumerCreateResponse,
+    "CONSUMER.DURABLE.CREATE.*.*": responses.ConsumerCreateResponse,
+    "CONSUMER.NAMES.*": responses.ConsumerNamesResponse,
+    "CONSUMER.LIST.*": responses.ConsumerListResponse,
+    "CONSUMER.INFO.*.*": responses.ConsumerInfoResponse,
+    "CONSUMER.DELETE.*.*": responses.ConsumerDeleteResponse,
+    "CONSUMER.PAUSE.*.*": responses.ConsumerPauseResponse,
+    "CONSUMER.RESET.*.*": responses.ConsumerResetResponse,
+    "CONSUMER.UNPIN.*.*": responses.ConsumerUnpinResponse,
+}
+_READING: Final = frozenset({"STREAM.INFO.*", "STREAM.MSG.GET.*", "STREAM.MSG.DELETE.*"})
+_CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request on its way."""
+
+    endpoint: str
+    kind: Kind
+    name: str  # the last token of the subject, where the endpoint takes one
+    subject: bytes  # without a domain
+    request: Request
 
 
 class Api:
     """The API of one account."""
 
-    def __init__(self, account: AccountJetStream, server_name: str) -> None:
+    def __init__(
+        self, account: AccountJetStream, server_name: str, server_version: str, *, strict: bool = True
+    ) -> None:
         self._account = account
-        streams = StreamApi(account, server_name)
-        self._endpoints: dict[str, tuple[Handler, type[responses.Response]]] = {
-            "INFO": (self._account_info, responses.AccountInfoResponse),
-            "STREAM.CREATE.*": (streams.create, responses.StreamCreateResponse),
-            "STREAM.UPDATE.*": (streams.update, responses.StreamUpdateResponse),
-            "STREAM.NAMES": (streams.names, responses.StreamNamesResponse),
-            "STREAM.LIST": (streams.page, responses.StreamListResponse),
-            "STREAM.INFO.*": (streams.info, responses.StreamInfoResponse),
-            "STREAM.DELETE.*": (streams.delete, responses.StreamDeleteResponse),
-            "STREAM.PURGE.*": (streams.purge, responses.StreamPurgeResponse),
-            "STREAM.MSG.GET.*": (streams.get, responses.MsgGetResponse),
-            "STREAM.MSG.DELETE.*": (streams.delete_message, responses.MsgDeleteResponse),
+        self._listening = Listening(account.world, self.answer, account.domain)
+        streams = StreamApi(account, server_name, server_version, strict=strict)
+        self._handlers: dict[str, Handler] = {
+            "INFO": self._account_info,
+            "STREAM.CREATE.*": streams.create,
+            "STREAM.UPDATE.*": streams.update,
+            "STREAM.NAMES": streams.names,
+            "STREAM.LIST": streams.page,
+            "STREAM.INFO.*": streams.info,
+            "STREAM.DELETE.*": streams.delete,
+            "STREAM.PURGE.*": streams.purge,
+            "STREAM.MSG.GET.*": streams.get,
+            "STREAM.MSG.DELETE.*": streams.delete_message,
+            **dict.fromkeys(_CLUSTER_ONLY, _needs_cluster),
         }
 
-    def start(self) -> Any:
-        """Answer requests; the handle is for ``World.release``."""
-        return self._account.world.serve(_PREFIX + b">", self.answer)
+    def start(self) -> None:
+        self._listening.start()
 
-    def answer(self, request: Request) -> None:
-        tokens = request.subject[len(_PREFIX) :].decode(errors="replace").split(".")
-        found = self._find(tokens)
-        if found is None:
+    def stop(self) -> None:
+        self._listening.stop()
+
+    def answer(self, subject: bytes, request: Request) -> None:
+        """`subject` is that of the request, without a domain."""
+        endpoint, name = find_endpoint(subject)
+        if endpoint not in self._handlers:
             return
-        handler, kind, name = found
-        response = self._call(handler, kind, name, request)
-        if request.reply:
-            self._account.world.publish(request.reply, encode(response))
+        call = _Call(endpoint, kind_of(endpoint), name, subject, request)
+        stream = self._account.streams.get(name) if endpoint in _READING else None
+        if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
+            stream.after_outcome(lambda _: self._perform(call))
+        else:
+            self._perform(call)
 
-    def _find(self, tokens: list[str]) -> tuple[Handler, type[responses.Response], str] | None:
-        plain = ".".join(tokens)
-        if plain in self._endpoints:
-            return *self._endpoints[plain], ""
-        pattern = ".".join((*tokens[:-1], "*"))
-        if pattern in self._endpoints:
-            return *self._endpoints[pattern], tokens[-1]
-        return None
-
-    def _call(
-        self, handler: Handler, kind: type[responses.Response], name: str, request: Request
-    ) -> responses.Response:
+    def _perform(self, call: _Call) -> None:
         try:
-            _check_level(request.headers)
-            response = handler(name, request.payload)
+            _check_level(call.request.headers)
+            response = self._handlers[call.endpoint](call.name, call.request.payload)
         except ApiError as error:
-            self._account.api_errors += 1
-            response = kind(error=error.body)
+            self._fail(call, error)
+            return
         except JsonError as error:
-            self._account.api_errors += 1
-            response = kind(error=ApiError(Err.INVALID_JSON, err=str(error)).body)
+            self._fail(call, ApiError(Err.INVALID_JSON, err=str(error)))
+            return
         except StoreError as error:
-            self._account.api_errors += 1
-            _log.error("%s", error)
-            response = kind(error=ApiError(Err.STREAM_STORE_FAILED, err=str(error)).body)
+            self._fail_to_store(call, error)
+            return
+        stream = self._account.streams.get(call.name) if call.endpoint in _CHANGING else None
+        if stream is None:
+            self._send(call, response)
+        else:
+            stream.after_outcome(
+                lambda error: (
+                    self._send(call, response) if error is None else self._fail_to_store(call, error)
+                )
+            )
+
+    def _fail(self, call: _Call, error: ApiError) -> None:
+        self._account.api_errors += 1
+        self._send(call, call.kind(error=error.body))
+
+    def _fail_to_store(self, call: _Call, error: StoreError) -> None:
+        _log.error("%s", error)
+        self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+
+    def _send(self, call: _Call, response: responses.Response) -> None:
+        text = encode(response)
+        if call.request.reply:
+            self._account.world.publish(call.request.reply, text)
+        if call.endpoint == "STREAM.MSG.GET.*" and response.error is None:
+            return  # neither counted nor audited, like any other way to get a message
         self._account.api_total += 1
-        return response
+        self._account.advisories.api_audit(call.subject, call.request, text)
 
     def _account_info(self, _: str, __: bytes) -> responses.AccountInfoResponse:
         return responses.AccountInfoResponse(info=self._account.info())
 
 
+class DisabledApi:
+    """The API of an account that has no JetStream, on a server that has it: it says so."""
+
+    def __init__(self, world: World, advisories: Advisories) -> None:
+        self._world = world
+        self._advisories = advisories
+        self._listening = Listening(world, self.answer, domain="")
+
+    def start(self) -> None:
+        self._listening.start()
+
+    def stop(self) -> None:
+        self._listening.stop()
+
+    def answer(self, subject: bytes, request: Request) -> None:
+        endpoint, _ = find_endpoint(subject)
+        if not endpoint or not request.reply:
+            return
+        refusal = Err.CLUSTER_REQUIRED if endpoint in _CLUSTER_ONLY else Err.NOT_ENABLED_FOR_ACCOUNT
+        text = encode(kind_of(endpoint)(error=ApiError(refusal).body))
+        self._world.publish(request.reply, text)
+        self._advisories.api_audit(subject, request, text)
+
+
+class Listening:
+    """The subjects of an API, with and without the domain."""
+
+    def __init__(self, world: World, answer: Callable[[bytes, Request], None], domain: str) -> None:
+        self._world = world
+        self._answer = answer
+        self._prefixes = [_PREFIX]
+        if domain:
+            self._prefixes.append(f"{domain_api_prefix(domain)}.".encode())
+        self._handles: list[Any] = []
+
+    def start(self) -> None:
+        for prefix in self._prefixes:
+            for pattern in _SERVED:
+                self._handles.append(self._world.serve(prefix + pattern.encode(), self._receiver(prefix)))
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            self._world.release(handle)
+        self._handles.clear()
+
+    def _receiver(self, prefix: bytes) -> Callable[[Request], None]:
+        return lambda request: self._answer(_PREFIX + request.subject[len(prefix) :], request)
+
+
+def find_endpoint(subject: bytes) -> tuple[str, str]:
+    """The endpoint for a subject and the last token, which most endpoints take; empty if there is none."""
+    tokens = subject[len(_PREFIX) :].decode(errors="replace").split(".")
+    for wildcards in (0, 1, 2):
+        endpoint = ".".join((*tokens[: len(tokens) - wildcards], *("*",) * wildcards))
+        if endpoint in _ANSWERS or endpoint in _CLUSTER_ONLY:
+            return endpoint, tokens[-1] if wildcards else ""
+    if tokens[:2] == ["CONSUMER", "CREATE"] and len(tokens) > 3:
+        return "CONSUMER.CREATE.*.>", ""
+    return "", ""
+
+
+def kind_of(endpoint: str) -> Kind:
+    """What the endpoint answers with."""
+    return _ANSWERS.get(endpoint) or _CLUSTER_ONLY[endpoint]
+
+
+def _needs_cluster(_: str, __: bytes) -> responses.Response:
+    raise ApiError(Err.CLUSTER_REQUIRED)
+
+
 def _check_level(block: bytes) -> None:
     wanted = headers.find(block, _REQUIRED_LEVEL) if block else None
-    if wanted is not None and (not wanted.isdigit() or int(wanted) > API_LEVEL):
+    if wanted and (not wanted.isdigit() or len(wanted) > 10 or int(wanted) > API_LEVEL):
         raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -7,11 +7,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.api import Api
+from millrace.jetstream.advisories import Advisories
+from millrace.jetstream.api import Api, DisabledApi
 from millrace.jetstream.options import JetStreamOptions
+from millrace.jetstream.resources import Resources
 from millrace.store.fs import FolderLock, RealFileSystem
 
 if TYPE_CHECKING:
@@ -24,15 +26,26 @@ class Engine:
     """Opens the store, starts every stream, and stops them all."""
 
     def __init__(
-        self, options: JetStreamOptions, make_world: Callable[[str], World], server_name: str
+        self,
+        options: JetStreamOptions,
+        make_world: Callable[[str], World],
+        *,
+        server_name: str,
+        server_id: str,
+        server_version: str,
+        system_account: str = "",
     ) -> None:
         self.options = options
         self.accounts: dict[str, AccountJetStream] = {}
         self.folder = os.path.join(options.store_dir or _temporary_folder(), "jetstream")
         self._make_world = make_world
-        self._server_name = server_name
+        self.server_name = server_name
+        self.server_id = server_id
+        self.resources = Resources()  # filled at the start, when the disk is known
+        self._server_version = server_version
+        self._system_account = system_account
         self._lock: FolderLock | None = None
-        self._handles: list[tuple[World, Any]] = []
+        self._apis: list[Api | DisabledApi] = []
 
     @property
     def max_memory(self) -> int:
@@ -53,6 +66,10 @@ class Engine:
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
+        self.resources = Resources(
+            max_memory=self.max_memory, max_store=self.max_file, limits=self.options.limits
+        )
+        system = self._make_world(self._system_account) if self._system_account else None
         for name, account_options in self.options.accounts.items():
             world = self._make_world(name)
             account = AccountJetStream(
@@ -62,15 +79,36 @@ class Engine:
                 fs=fs,
                 folder=os.path.join(self.folder, name),
                 domain=self.options.domain,
-                sync=self.options.sync_interval_s is None,
+                sync_interval_s=self.options.sync_interval_s,
+                resources=self.resources,
+                advisories=self._advisories(name, world, system),
             )
             self.accounts[name] = account
             account.recover()
-            self._handles.append((world, Api(account, self._server_name).start()))
+            self._serve(Api(account, self.server_name, self._server_version, strict=self.options.strict))
+
+    def refuse(self, name: str) -> None:
+        """Let an account that has no JetStream know that."""
+        world = self._make_world(name)
+        self._serve(DisabledApi(world, self._advisories(name, world, None)))
+
+    def _serve(self, api: Api | DisabledApi) -> None:
+        self._apis.append(api)
+        api.start()
+
+    def _advisories(self, name: str, world: World, system: World | None) -> Advisories:
+        return Advisories(
+            world,
+            account=name,
+            domain=self.options.domain,
+            server_name=self.server_name,
+            server_id=self.server_id,
+            system=system,
+        )
 
     def stop(self) -> None:
-        for world, handle in self._handles:
-            world.release(handle)
+        for api in self._apis:
+            api.stop()
         for account in self.accounts.values():
             account.stop()
         if self._lock is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.parser import Frame
 
 
@@ -64,5 +65,5 @@ class World(Protocol):
 
     def release(self, handle: Any) -> None: ...
 
-    def describe_client(self, client: Any) -> dict[str, Any]:
-        """Who asked, as advisories tell it."""
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        """Who asked, as advisories tell it; None if it was nobody that can be named."""

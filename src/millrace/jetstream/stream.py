@@ -28,6 +28,7 @@ from millrace.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millrace.jetstream.account import AccountJetStream
+    from millrace.jetstream.ports import Cancel
     from millrace.store.log import Log
 
 _log = logging.getLogger("millrace.jetstream")
@@ -50,6 +51,7 @@ class Stream:
         self._sync_by_default = sync
         self.sync = sync
         self.consumer_count = 0
+        self.counted = 0  # bytes that are in the sums of account and server
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
@@ -66,7 +68,11 @@ class Stream:
         self._committing_acks: list[tuple[bytes, int, bytes]] = []
         self._after: list[Callable[[], None]] = []
         self._committing_after: list[Callable[[], None]] = []
+        self._outcome: list[Callable[[StoreError | None], None]] = []
+        self._committing_outcome: list[Callable[[StoreError | None], None]] = []
         self._ack_start = b""
+        self._retry: Cancel | None = None
+        self._crowded = False  # the server has no room for anything
         self.configure(config)
 
     @property
@@ -94,6 +100,7 @@ class Stream:
     def _choose_path(self) -> None:
         """The short way is for streams without a rule that needs a second look at a message."""
         config = self.config
+        self._crowded = self.account.resources.exhausted(config.storage)
         self.ingest.plain = not (
             self.failure
             or self.transform
@@ -105,6 +112,8 @@ class Stream:
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
             or self.retention.limited
+            or self.account.limit(config.storage) >= 0
+            or self._crowded
         )
 
     # -- life -------------------------------------------------------------------------------------
@@ -123,10 +132,15 @@ class Stream:
             self.world.release(handle)
         self._handles.clear()
         self._started = False
+        if self._retry is not None:
+            self._retry.cancel()
         self.retention.stop()
         self.expiry.stop()
         self.direct.stop()
-        self.account.committer.forget(self)
+
+    def abandon(self) -> None:
+        """The stream is gone: whoever waits for it learns that."""
+        self._tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:
         """After the subjects changed."""
@@ -146,8 +160,13 @@ class Stream:
             self.ingest.tell()
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call back when everything done so far is durable."""
+        """Call back when everything done so far is durable, however long that takes."""
         self._after.append(callback)
+        self.ingest.tell()
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        self._outcome.append(callback)
         self.ingest.tell()
 
     # -- commits (see ``committer``) --------------------------------------------------------------
@@ -155,19 +174,26 @@ class Stream:
     def commit_begins(self) -> None:
         self._committing_acks += self.ingest.hand_over()
         self._committing_after, self._after = self._committing_after + self._after, []
+        self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
 
     def commit_ended(self) -> None:
         acks, self._committing_acks = self._committing_acks, []
         after, self._committing_after = self._committing_after, []
+        outcome, self._committing_outcome = self._committing_outcome, []
+        self.account.count(self)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
+            self._choose_path()
+        elif self._crowded != self.account.resources.exhausted(self.config.storage):
             self._choose_path()
         if acks:
             self.world.acknowledge(self._ack_start, acks)
         self.retention.committed()
         for callback in after:
             callback()
+        for told in outcome:
+            told(None)
 
     def commit_failed(self, error: Exception) -> None:
         """Publishers get the error, reads go on, and the bytes are tried again."""
@@ -178,7 +204,21 @@ class Stream:
             self.account.report_failure(self, error)
         self.failure = error
         self._choose_path()
-        self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+        acks, self._committing_acks = self._committing_acks + self.ingest.hand_over(), []
+        durable = [each for each in acks if each[1] <= self.log.committed]
+        if durable:
+            self.world.acknowledge(self._ack_start, durable)
+        for reply, seq, _ in acks:
+            if seq > self.log.committed:
+                self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+        self._tell_outcome(error)
+        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+
+    def _tell_outcome(self, error: StoreError) -> None:
+        outcome = self._committing_outcome + self._outcome
+        self._committing_outcome, self._outcome = [], []
+        for told in outcome:
+            told(error)
 
     # -- messages out -----------------------------------------------------------------------------
 

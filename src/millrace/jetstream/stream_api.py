@@ -6,12 +6,14 @@ Each handler takes the name in the subject and the body, and returns the answer 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from millrace.jetstream import stream_config
-from millrace.jsapi.codec import decode_strict
+from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import Time
+from millrace.jsapi.go_types import Struct
 from millrace.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
 from millrace.jsapi.requests import (
     MsgDeleteRequest,
@@ -33,7 +35,7 @@ from millrace.jsapi.responses import (
     StreamPurgeResponse,
     StreamUpdateResponse,
 )
-from millrace.jsapi.stream_types import ClusterInfo, StoredMessage, StreamInfo, StreamState
+from millrace.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo, StreamState
 from millrace.store.record import Record
 from millrace.subjects.match import collide
 
@@ -42,41 +44,81 @@ if TYPE_CHECKING:
     from millrace.jetstream.stream import Stream
 
 
+Body = TypeVar("Body", bound=Struct)
+
+_EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
+
+
 class StreamApi:
     """The handlers, for one account."""
 
-    def __init__(self, account: AccountJetStream, server_name: str) -> None:
+    def __init__(
+        self, account: AccountJetStream, server_name: str, server_version: str, *, strict: bool
+    ) -> None:
         self._account = account
         self._server_name = server_name
+        self._server_version = server_version
+        self._strict = strict
+
+    def _read(self, body: bytes, kind: type[Body]) -> Body:
+        """What the body says; unless the server is strict, unknown names in it are ignored."""
+        try:
+            return decode_strict(body, kind)
+        except JsonError:
+            if self._strict:
+                raise
+            return decode_lenient(body, kind)
+
+    def _read_optional(self, body: bytes, kind: type[Body]) -> Body:
+        """As `_read`, but what does not even begin like JSON is ignored."""
+        return self._read(body, kind) if body.lstrip()[:1] in (b"{", b"[") else kind()
 
     # -- configuration ----------------------------------------------------------------------------
 
     def create(self, name: str, body: bytes) -> StreamCreateResponse:
-        request = decode_strict(body, StreamConfigRequest)
-        existing = self._account.streams.get(name)
-        config = stream_config.checked_for_create(
-            request, name, self._account, existing.config if existing is not None else None
+        request = self._read(body, StreamConfigRequest)
+        config = stream_config.check_new(
+            name,
+            request.config,
+            self._configs(),
+            self._account.stream_limits(),
+            pedantic=request.pedantic,
+            storage_named=stream_config.names_storage(body),
         )
-        stream = existing if existing is not None else self._account.add(config)
+        stream = self._account.streams.get(name)
+        if stream is None:
+            stream = self._account.add(config)
+            self._account.advisories.stream_created(name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
     def update(self, name: str, body: bytes) -> StreamUpdateResponse:
-        request = decode_strict(body, StreamConfigRequest)
+        request = self._read(body, StreamConfigRequest)
+        config = stream_config.check_update(
+            name,
+            request.config,
+            self._configs(),
+            self._account.stream_limits(),
+            pedantic=request.pedantic,
+        )
         stream = self._account.stream(name)
-        config = stream_config.checked_for_update(request, name, self._account, stream.config)
         self._account.update(stream, config)
+        self._account.advisories.stream_updated(name)
         return StreamUpdateResponse(info=self._info(stream, domain=True))
 
+    def _configs(self) -> dict[str, StreamConfig]:
+        return {name: stream.config for name, stream in self._account.streams.items()}
+
     def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
-        if body.strip() not in (b"", b"{}"):
+        if not _EMPTY.fullmatch(body):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
         self._account.delete(self._account.stream(name))
+        self._account.advisories.stream_deleted(name)
         return StreamDeleteResponse(success=True)
 
     # -- looking ----------------------------------------------------------------------------------
 
     def info(self, name: str, body: bytes) -> StreamInfoResponse:
-        request = decode_strict(body, StreamInfoRequest) if _is_json(body) else StreamInfoRequest()
+        request = self._read_optional(body, StreamInfoRequest)
         stream = self._account.stream(name)
         info = self._info(stream, domain=True)
         info.cluster = ClusterInfo(leader=self._server_name)
@@ -96,12 +138,12 @@ class StreamApi:
         )
         if not found:
             return
-        offset = min(max(request.offset, 0), len(found))
+        offset = max(request.offset, 0)
         state.subjects = dict(found[offset : offset + SUBJECTS_PER_PAGE])
         response.total, response.offset, response.limit = len(found), offset, SUBJECTS_PER_PAGE
 
     def names(self, _: str, body: bytes) -> StreamNamesResponse:
-        request = decode_strict(body, StreamNamesRequest) if _is_json(body) else StreamNamesRequest()
+        request = self._read_optional(body, StreamNamesRequest)
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         page = [stream.name for stream in found[offset : offset + NAMES_PER_PAGE]]
@@ -110,7 +152,7 @@ class StreamApi:
         )
 
     def page(self, _: str, body: bytes) -> StreamListResponse:
-        request = decode_strict(body, StreamListRequest) if _is_json(body) else StreamListRequest()
+        request = self._read_optional(body, StreamListRequest)
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         page = [self._info(stream, decorate=False) for stream in found[offset : offset + INFOS_PER_PAGE]]
@@ -128,7 +170,7 @@ class StreamApi:
         ]
 
     def _info(self, stream: Stream, *, domain: bool = False, decorate: bool = True) -> StreamInfo:
-        config = stream_config.decorated(stream.config) if decorate else stream.config
+        config = stream_config.decorated(stream.config, self._server_version) if decorate else stream.config
         return StreamInfo(
             config=config,
             created=Time(stream.created_ns),
@@ -140,7 +182,7 @@ class StreamApi:
     # -- messages ---------------------------------------------------------------------------------
 
     def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
-        request = decode_strict(body, StreamPurgeRequest) if _is_json(body) else StreamPurgeRequest()
+        request = self._read_optional(body, StreamPurgeRequest)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
@@ -150,9 +192,9 @@ class StreamApi:
         return StreamPurgeResponse(success=True, purged=purged)
 
     def get(self, name: str, body: bytes) -> MsgGetResponse:
-        if not body.strip():
+        if _EMPTY.fullmatch(body):
             raise ApiError(Err.BAD_REQUEST)
-        request = decode_strict(body, MsgGetRequest)
+        request = self._read(body, MsgGetRequest)
         stream = self._account.stream(name)
         record = find_message(stream, request)
         message = StoredMessage(
@@ -165,20 +207,19 @@ class StreamApi:
         return MsgGetResponse(message=message)
 
     def delete_message(self, name: str, body: bytes) -> MsgDeleteResponse:
-        if not body.strip():
+        if _EMPTY.fullmatch(body):
             raise ApiError(Err.BAD_REQUEST)
-        request = decode_strict(body, MsgDeleteRequest)
+        request = self._read(body, MsgDeleteRequest)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
         if stream.config.deny_delete:
             raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="message delete not permitted")
-        if request.seq > stream.log.last_seq:
-            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="stream store EOF")
-        removed = stream.log.remove(request.seq) if request.no_erase else stream.log.erase(request.seq)
-        if not removed:
-            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="no message found")
-        self._account.committer.dirty(stream)
+        _check_deletable(stream, request.seq)
+        if request.no_erase:
+            stream.log.remove(request.seq)
+        else:
+            stream.log.erase(request.seq)
         return MsgDeleteResponse(success=True)
 
 
@@ -196,10 +237,8 @@ def find_message(stream: Stream, request: MsgGetRequest) -> Record:
         start = request.seq
         if request.start_time is not None:
             start = log.seq_at_time(int(request.start_time)) or log.last_seq + 1
-        if request.next_by_subj:
-            seq = log.next_match(max(start, 1), request.next_by_subj.encode())
-        else:
-            seq = start
+        pattern = request.next_by_subj.encode()
+        seq = log.next_match(max(start, 1), pattern) if pattern else start
     if not seq or not log.get(seq, record):
         raise ApiError(Err.NO_MESSAGE_FOUND)
     return record
@@ -218,6 +257,13 @@ def _deleted(stream: Stream) -> list[int]:
     return missing
 
 
-def _is_json(body: bytes) -> bool:
-    """Optional bodies: what does not begin like JSON is ignored."""
-    return body.lstrip()[:1] in (b"{", b"[")
+def _check_deletable(stream: Stream, seq: int) -> None:
+    """Whether there is such a message; files and memory have different words for it if not."""
+    if stream.log.has(seq):
+        return
+    if not stream.in_memory:
+        if seq > stream.log.last_seq:
+            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="stream store EOF")
+        if seq < stream.log.first_seq:
+            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="no message found")
+    raise ApiError(Err.SEQUENCE_NOT_FOUND, seq=seq)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
+from millrace.broker.options import ConnectionType
 from millrace.broker.router import Subscription
 from millrace.jetstream.ports import Request, Sink
+from millrace.jsapi.advisory_types import ClientInfo
+from millrace.jsapi.go_time import Time
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from millrace.base.clock import Clock
     from millrace.broker.accounts import Account
     from millrace.broker.broker import Broker
+    from millrace.broker.session import Session
 
 
 class AccountWorld:
@@ -69,8 +73,24 @@ class AccountWorld:
     def release(self, handle: Any) -> None:
         self._broker.unsubscribe(self._account, handle)
 
-    def describe_client(self, client: Any) -> dict[str, Any]:
-        return {}
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        session: Session | None = getattr(client, "session", None)
+        if session is None:
+            return None
+        return ClientInfo(
+            start=Time(session.started_ns),
+            host=session.ip,
+            id=client.cid,
+            acc=client.account.name,
+            user=session.identity.user if session.identity is not None else "",
+            name=session.connect.name,
+            lang=session.connect.lang,
+            ver=session.connect.version,
+            rtt=round(client.keepalive.round_trip_s * 1_000_000_000),
+            server=self._broker.server_name,
+            kind="Client",
+            client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
+        )
 
 
 def _problem(ended: asyncio.Future[None]) -> Exception | None:

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.jetstream.ports import Request, Sink
+from millrace.jetstream.resources import Resources
+from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.parser import make_frame
 from millrace.store.fs import FileSystem, MemoryFileSystem
 from millrace.subjects.match import matches
@@ -49,6 +51,7 @@ class FakeWorld:
     def __init__(self, now_ns: int = 1_700_000_000_000_000_000) -> None:
         self.time_ns = now_ns
         self.published: list[Published] = []
+        self.heard: list[bytes] = []  # patterns of events that somebody listens for
         self._soon: list[Callable[[], None]] = []
         self._work: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
         self._timers: list[tuple[int, int, _Timer]] = []
@@ -63,6 +66,8 @@ class FakeWorld:
         fs: FileSystem | None = None,
         name: str = "$G",
         domain: str = "",
+        sync_interval_s: float | None = None,
+        resources: Resources | None = None,
     ) -> AccountJetStream:
         """JetStream of an account in this world; a file system of a test's own can be opened again."""
         return AccountJetStream(
@@ -72,6 +77,8 @@ class FakeWorld:
             fs=fs or MemoryFileSystem(),
             folder="store",
             domain=domain,
+            sync_interval_s=sync_interval_s,
+            resources=resources,
         )
 
     # -- what a test does -------------------------------------------------------------------------
@@ -145,7 +152,8 @@ class FakeWorld:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
 
     def has_interest(self, subject: bytes) -> bool:
-        return True
+        events = subject.startswith(b"$JS.EVENT.")
+        return not events or any(matches(subject, pattern) for pattern in self.heard)
 
     def capture(self, subject: bytes, sink: Sink) -> Any:
         entry = (subject, sink)
@@ -163,8 +171,8 @@ class FakeWorld:
         else:
             self._services.remove(handle)
 
-    def describe_client(self, client: Any) -> dict[str, Any]:
-        return {}
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        return ClientInfo(kind="Client")
 
 
 def _outcome(job: Callable[[], None]) -> Exception | None:

@@ -1,0 +1,269 @@
+"""When publishers are answered: after the commit, whatever comes between."""
+
+import json
+import threading
+
+import pytest
+from stream_kit import NO_SPACE, Disk, Site, block
+
+from millrace.jetstream.committer import Committer
+from millrace.store.errors import StoreError
+from millrace.testing.fake_world import Published
+
+ACK = b'{"stream":"S","seq":1}'
+
+
+def test_nothing_is_acknowledged_before_the_commit_has_ended() -> None:
+    site = Site()
+    site.create()
+    site.world.send(b"s.a", b"1", reply=b"me")
+    assert site.sent(b"me") == []
+    site.world.settle()
+    assert site.sent(b"me") == [Published(b"me", ACK)]
+    assert any(path.endswith(".log") for path in site.disk.syncs)
+
+
+def test_a_message_that_comes_while_a_commit_runs_goes_with_the_next() -> None:
+    site = Site()
+    stream = site.create()
+    jobs = hold_workers(site)
+    site.world.send(b"s.a", reply=b"one")
+    site.world.settle()
+    site.world.send(b"s.a", reply=b"two")
+    site.world.settle()
+    assert len(jobs) == 1
+    finish(jobs)
+    assert site.sent(b"one")
+    assert not site.sent(b"two")
+    finish(jobs)
+    assert json.loads(site.sent(b"two")[0].payload)["seq"] == 2
+    assert stream.log.committed == 2
+
+
+def test_a_duplicate_that_comes_while_a_commit_runs_is_answered_and_stops_nobody() -> None:
+    site = Site()
+    site.create()
+    jobs = hold_workers(site)
+    identified = block(Nats_Msg_Id="1")
+    site.world.send(b"s.a", reply=b"one", headers=identified)
+    site.world.settle()
+    site.world.send(b"s.a", reply=b"two", headers=identified)
+    site.world.settle()
+    assert not site.sent(b"two")  # what it repeats is not durable yet
+    finish(jobs)
+    site.world.settle()
+    assert json.loads(site.sent(b"two")[0].payload) == {"stream": "S", "seq": 1, "duplicate": True}
+    site.world.send(b"s.a", reply=b"three")
+    site.world.settle()
+    finish(jobs)
+    assert site.sent(b"three")
+
+
+def test_publishers_learn_that_a_commit_failed() -> None:
+    site = Site()
+    site.create()
+    site.disk.full = True
+    status, code, text = site.refusal("s.a")
+    assert (status, code) == (503, 10077)
+    assert NO_SPACE in text
+    assert site.refusal("s.a")[:2] == (503, 10077)  # and everyone after them
+
+
+def test_what_was_stored_can_be_read_while_nothing_can_be_written() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.a", b"kept")
+    site.disk.full = True
+    site.refusal("s.b")
+    assert site.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["subject"] == "s.a"
+    assert site.ask("STREAM.INFO.S")["state"]["first_seq"] == 1
+
+
+def test_a_stream_takes_messages_again_when_there_is_space_again() -> None:
+    site = Site()
+    stream = site.create()
+    site.publish("s.a", b"before")
+    site.disk.full = True
+    site.refusal("s.b")
+    site.world.advance(5)
+    assert stream.failure is not None
+    site.disk.full = False
+    site.world.advance(1)
+    assert stream.failure is None
+    assert "error" not in site.publish("s.c", b"after")
+    again = site.restarted(orderly=False)
+    assert again.subjects()[0] == "s.a"
+    assert again.subjects()[-1] == "s.c"
+
+
+def test_an_id_is_known_after_a_failure_so_that_trying_again_does_not_store_twice() -> None:
+    site = Site()
+    site.create()
+    site.disk.full = True
+    site.refusal("s.a", Nats_Msg_Id="1")
+    site.disk.full = False
+    site.world.advance(1)
+    assert site.publish("s.a", Nats_Msg_Id="1") == {"stream": "S", "seq": 1, "duplicate": True}
+    assert site.state()["messages"] == 1
+
+
+def test_a_purge_that_cannot_be_stored_is_not_called_a_success() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.a")
+    site.disk.full = True
+    assert site.error("STREAM.PURGE.S")[:2] == (503, 10077)
+
+
+def test_a_purge_is_answered_when_it_is_durable() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.a")
+    jobs = hold_workers(site)
+    site.world.send(b"$JS.API.STREAM.PURGE.S", reply=b"me")
+    site.world.settle()
+    assert not site.sent(b"me")
+    finish(jobs)
+    assert json.loads(site.sent(b"me")[0].payload)["purged"] == 1
+
+
+def test_a_reader_waits_for_what_was_published_before() -> None:
+    site = Site()
+    site.create()
+    site.world.send(b"s.a", b"x")
+    assert site.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["seq"] == 1
+
+
+def test_deleting_a_stream_while_it_commits_leaves_nothing_behind() -> None:
+    site = Site()
+    site.create()
+    jobs = hold_workers(site)
+    site.world.send(b"s.a", reply=b"me")
+    site.world.settle()
+    site.ask("STREAM.DELETE.S")
+    finish(jobs)
+    site.world.advance(60)
+    assert site.disk.list("store/streams") == []
+    assert not site.sent(b"me")
+
+
+def test_stopping_while_a_commit_runs_makes_everything_durable_first() -> None:
+    site = Site()
+    site.create()
+    jobs = hold_workers(site)
+    site.world.send(b"s.a", reply=b"one")
+    site.world.settle()
+    site.world.send(b"s.b", reply=b"two")
+    again = site.restarted()
+    assert site.sent(b"one")
+    assert site.sent(b"two")
+    finish(jobs)
+    assert again.subjects() == ["s.a", "s.b"]
+
+
+def test_stopping_on_a_full_disk_is_possible() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.a")
+    site.disk.full = True
+    site.world.send(b"s.b", reply=b"me")
+    site.account.stop()
+    site.disk.full = False
+    assert site.restarted(orderly=False).subjects() == ["s.a"]
+
+
+def test_flush_waits_for_a_worker_that_is_at_it() -> None:
+    site = Site()
+    stream = site.create()
+    site.world.run_in_worker = lambda work, done: threading.Thread(target=work).start()  # type: ignore[method-assign]
+    site.world.send(b"s.a", reply=b"me")
+    site.world.settle()
+    site.account.committer.flush(stream)
+    assert site.sent(b"me")
+
+
+# -- syncing by a timer -------------------------------------------------------------------------------
+
+
+def log_syncs(disk: Disk) -> int:
+    return sum(path.endswith(".log") for path in disk.syncs)
+
+
+def test_with_an_interval_messages_are_acknowledged_unsynced_and_synced_later() -> None:
+    site = Site(sync_interval_s=10)
+    site.create()
+    site.publish("s.a")
+    site.publish("s.b")
+    assert log_syncs(site.disk) == 0
+    site.world.advance(9)
+    assert log_syncs(site.disk) == 0
+    site.world.advance(1)
+    assert log_syncs(site.disk) == 1
+    site.world.advance(100)
+    assert log_syncs(site.disk) == 1  # there was nothing new
+
+
+def test_with_an_interval_stopping_syncs() -> None:
+    site = Site(sync_interval_s=10)
+    site.create()
+    site.publish("s.a")
+    site.account.stop()
+    assert log_syncs(site.disk) == 1
+
+
+def test_a_sync_that_failed_is_tried_again() -> None:
+    site = Site(sync_interval_s=10)
+    site.create()
+    site.publish("s.a")
+    site.disk.full = True
+    site.world.advance(10)
+    site.disk.full = False
+    site.world.advance(10)
+    assert log_syncs(site.disk) == 1
+
+
+def test_an_async_stream_does_not_wait_for_the_disk_even_where_others_do() -> None:
+    site = Site()
+    site.create(persist_mode="async")
+    site.create("T")
+    site.publish("s.a")
+    assert log_syncs(site.disk) == 0
+    site.publish("t.a")
+    assert log_syncs(site.disk) == 1
+    site.world.advance(120)
+    assert log_syncs(site.disk) == 2
+
+
+def test_other_errors_than_those_of_the_store_are_not_swallowed() -> None:
+    site = Site()
+    stream = site.create()
+    with pytest.raises(ZeroDivisionError):
+        stream.commit_failed(ZeroDivisionError())
+
+
+# -- help ---------------------------------------------------------------------------------------------
+
+Jobs = list[tuple]  # type: ignore[type-arg]
+
+
+def hold_workers(site: Site) -> Jobs:
+    """From now on workers work only when `finish` is called."""
+    jobs: Jobs = []
+    site.world.run_in_worker = lambda work, done: jobs.append((work, done))  # type: ignore[method-assign]
+    return jobs
+
+
+def finish(jobs: Jobs) -> None:
+    held = list(jobs)
+    jobs.clear()
+    for work, done in held:
+        error = None
+        try:
+            work()
+        except StoreError as problem:
+            error = problem
+        done(error)
+
+
+def test_a_committer_without_streams_can_stop() -> None:
+    Committer(Site().world).stop()
