@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from millrace.jsapi.publish_types import PUB_ACK_END
+
+if TYPE_CHECKING:
+    from millrace.jetstream.counter import Sum
 
 # What a segment has messages with; a restart reads those again.
 MARK_MSG_ID: Final = 1
@@ -24,6 +27,8 @@ class Incoming:
     message_id: bytes = b""
     rollup: bytes = b""  # `sub` or `all`
     ttl_s: int = 0  # 0: lives as long as the stream keeps it; -1: even longer
+    increment: int | None = None  # of a counter
+    sum: Sum | None = None  # of its subject, if the stream counts
     marks: int = 0
     ack_end: bytes = PUB_ACK_END  # what the answer has behind the sequence
 

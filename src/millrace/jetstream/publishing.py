@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream import ttl
+from millrace.jetstream.counter import increment_of
 from millrace.jetstream.incoming import MARK_MSG_ID, Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
@@ -62,6 +63,10 @@ class Publishing:
             raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
         if message.block and not self._check_headers(message):
             return
+        if stream.config.allow_msg_counter:
+            if message.increment is None:
+                raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
+            message.sum = stream.counters.apply(message, message.increment)
         self._check_sizes(message)
         ttl.take_ttl(stream, message)
         self._check_room(message)
@@ -72,6 +77,7 @@ class Publishing:
         stream = self._stream
         block = headers.without_status(message.block)
         message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
+        message.increment = increment_of(stream, message)
         self._check_expectations(message)
         if headers.find(message.block, _STREAM_SOURCE):
             raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
@@ -147,6 +153,8 @@ class Publishing:
         seq = stream.log.append(message.subject, source, 0, len(message.block), len(source), now, marks)
         if message.message_id:
             stream.dedupe.add(message.message_id, seq, now)
+        if message.sum is not None:
+            stream.counters.stored(seq, message.sum)
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
         if message.rollup == b"sub":

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from millrace.jetstream.counter import Counters
 from millrace.jetstream.dedupe import Dedupe
 from millrace.jetstream.direct import DirectGet
 from millrace.jetstream.ingest import Ingest
@@ -58,6 +59,7 @@ class Stream:
         self.publishing = Publishing(self)
         self.direct = DirectGet(self)
         self.expiry = Expiry(self)
+        self.counters = Counters(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
