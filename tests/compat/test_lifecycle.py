@@ -123,11 +123,9 @@ def test_lame_duck_tells_clients_then_closes_them_and_ends(
 
 
 def test_lame_duck_without_clients_ends_at_once(own_server: ServerFactory) -> None:
-    server = own_server(config='lame_duck_grace_period: "10s"')
-    started = time.monotonic()
+    server = own_server(config='lame_duck_grace_period: "60s"')
     server.signal(signal.SIGUSR2)
-    assert server.wait() == 0
-    assert time.monotonic() - started < 5
+    assert server.wait() == 0  # long before the grace period, which the runner would not wait for
 
 
 def test_new_client_during_lame_duck_is_not_needed_for_the_old(own_server: ServerFactory, join: Dial) -> None:

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import time
 
 import pytest
 from compat_kit import (
@@ -93,9 +92,7 @@ def test_silent_client_is_dropped(shared_server: ServerFactory, dial: Dial, pape
     server = shared_server(config=papers.tls("timeout: 0.2"), monitor=True)
     client = dial(server)
     client.read_info()
-    started = time.monotonic()
     client.read_until_closed()
-    assert 0.1 < time.monotonic() - started < 4
     assert closed_reason(server, client) == "TLS Handshake Failure"
 
 
