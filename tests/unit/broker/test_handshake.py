@@ -251,14 +251,14 @@ def test_a_second_connect_to_another_account_takes_everything_along() -> None:
     in_a, in_b, mover = client(broker, "A"), client(broker, "B"), client(broker, "A")
     for each in (in_a, in_b):
         each.say(b"SUB foo 1\r\n")
-    mover.say(b"SUB foo 1\r\nPUB foo 1\r\n1\r\n")
+    mover.say(b"SUB other 1\r\nPUB foo 1\r\n1\r\n")
     assert (in_a.heard(), in_b.heard()) == (b"MSG foo 1 1\r\n1\r\n", b"")
     mover.connect(user="B", **{"pass": "B"})
     mover.say(b"PUB foo 1\r\n2\r\n")  # the same subject: the route kept must be forgotten
     assert (in_a.heard(), in_b.heard()) == (b"", b"MSG foo 1 1\r\n2\r\n")
     assert sorted(broker.accounts["A"].connections) == [in_a.connection.cid]
     assert sorted(broker.accounts["B"].connections) == [in_b.connection.cid, mover.connection.cid]
-    in_a.say(b"PUB foo 1\r\n3\r\n")
+    in_a.say(b"PUB other 1\r\n3\r\n")
     assert mover.heard() == b""
 
 

@@ -44,6 +44,9 @@ from millrace.subjects.match import collide, is_subset, matches
         (b"foo.>", b"foo.*", True),
         (b"foo.>", b"foo.>", True),
         (b">", b"*", True),
+        # Nothing is left for the tail.
+        (b"", b">", False),
+        (b"foo.", b"foo.>", False),
         # Prefixes of tokens are not tokens.
         (b"foobar.x", b"foo.x", False),
         (b"foo.xy", b"foo.x", False),
