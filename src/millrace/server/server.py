@@ -24,6 +24,7 @@ from millrace.broker.close_reason import CloseReason
 from millrace.broker.info import SERVER_VERSION
 from millrace.broker.listener import Listener
 from millrace.broker.options import BrokerOptions, ConnectionType
+from millrace.config.errors import ConfigError
 from millrace.config.load import load
 from millrace.config.options import MonitorOptions, ServerOptions
 from millrace.config.reload import ReloadPlan
@@ -124,6 +125,8 @@ class Server:
 
     async def start(self) -> None:
         """Listen on all addresses; nothing is left behind if one of them cannot be had."""
+        if self.options.jetstream.enabled:
+            raise ConfigError("JetStream is not available in this version of Millrace")
         loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self.started_ns = self.configured_ns = time.time_ns()

@@ -1,0 +1,138 @@
+"""The server inside a program, with an event loop and without one, and as a pytest fixture."""
+
+import dataclasses
+import json
+import logging
+import socket
+import urllib.request
+from collections.abc import Callable
+
+import nats
+import pytest
+
+import millrace
+from millrace.broker.tracing import TRACE
+from millrace.config.errors import ConfigError
+from millrace.config.options import LogOptions, ServerOptions
+from millrace.jetstream.options import JetStreamOptions
+from millrace.server import logs
+
+
+async def greet(url: str) -> bytes:
+    connection = await nats.connect(url)
+
+    async def answer(message: nats.aio.msg.Msg) -> None:
+        await message.respond(b"hello " + message.data)
+
+    await connection.subscribe("greet", cb=answer)
+    reply = await connection.request("greet", b"world", timeout=5)
+    await connection.close()
+    return reply.data
+
+
+async def test_a_server_serves_the_loop_it_was_started_in() -> None:
+    async with millrace.Server() as server:
+        assert await greet(server.client_url) == b"hello world"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=1)
+
+
+async def test_servers_run_beside_each_other_without_hearing_each_other() -> None:
+    async with millrace.Server() as one, millrace.Server() as other:
+        assert one.port != other.port
+        left, right = await nats.connect(one.client_url), await nats.connect(other.client_url)
+        heard = await right.subscribe("news")
+        await left.publish("news", b"x")
+        await left.flush()
+        await right.flush()
+        assert heard.pending_msgs == 0
+        await left.close()
+        await right.close()
+
+
+async def test_a_port_that_is_taken_is_an_error_that_leaves_nothing_behind() -> None:
+    async with millrace.Server() as server:
+        other = millrace.Server(port=server.port, monitor=True)
+        with pytest.raises(OSError, match="in use"):
+            await other.start()
+        assert other.monitor is not None
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", other.monitor.port), timeout=1)
+
+
+async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
+    async with millrace.Server() as server:
+        with pytest.raises(LookupError):
+            _ = server.monitor_url
+        with pytest.raises(LookupError):
+            _ = server.websocket_url
+
+
+async def test_jetstream_is_refused_rather_than_ignored() -> None:
+    options = dataclasses.replace(ServerOptions(), jetstream=JetStreamOptions(enabled=True))
+    with pytest.raises(ConfigError, match="JetStream"):
+        await millrace.Server(options=options).start()
+
+
+def test_a_blocking_server_needs_no_event_loop() -> None:
+    with millrace.BlockingServer(monitor=True) as server:
+        with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=5) as answer:
+            assert json.load(answer)["port"] == server.port
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+            assert client.recv(5) == b"INFO "
+
+
+async def test_the_fixture_is_a_server_for_one_test(millrace_server: millrace.BlockingServer) -> None:
+    assert await greet(millrace_server.client_url) == b"hello world"
+
+
+async def test_the_factory_makes_servers_with_arguments(
+    make_millrace_server: Callable[..., millrace.BlockingServer],
+) -> None:
+    first, second = make_millrace_server(monitor=True), make_millrace_server()
+    assert first.monitor_url.startswith("http://127.0.0.1:")
+    assert first.port != second.port
+
+
+# -- logs -------------------------------------------------------------------------------------------
+
+
+def record(level: int, text: str) -> logging.LogRecord:
+    return logging.LogRecord("millrace.server", level, __file__, 1, text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("level", "label"),
+    [
+        (TRACE, "TRC"),
+        (logging.DEBUG, "DBG"),
+        (logging.INFO, "INF"),
+        (logging.WARNING, "WRN"),
+        (logging.ERROR, "ERR"),
+    ],
+)
+def test_a_line_has_the_form_that_tools_read(level: int, label: str) -> None:
+    line = logs.LineFormatter(with_time=True, utc=True, color=False).format(record(level, "Server is ready"))
+    pid, date, time_of_day, rest = line.split(" ", 3)
+    assert pid.startswith("[")
+    assert (len(date), len(time_of_day)) == (10, 15)
+    assert rest == f"[{label}] Server is ready"
+
+
+def test_a_json_line_is_one_object() -> None:
+    entry = json.loads(logs.JsonFormatter().format(record(logging.INFO, "two\nlines")))
+    assert (entry["level"], entry["message"]) == ("info", "two\nlines")
+
+
+def test_a_log_file_that_was_moved_away_is_opened_anew(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "server.log"
+    handler = logs.set_up(LogOptions(file=str(path)))
+    try:
+        logging.getLogger("millrace.server").info("before")
+        path.rename(tmp_path / "old.log")
+        logs.reopen(handler)
+        logging.getLogger("millrace.server").info("after")
+    finally:
+        logs.take_down(handler)
+    assert "before" in (tmp_path / "old.log").read_text()
+    assert path.read_text().endswith("after\n")
