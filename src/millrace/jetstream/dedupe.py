@@ -9,7 +9,7 @@ class Dedupe:
     def __init__(self, window_ns: int) -> None:
         self.window_ns = window_ns
         self._seen: OrderedDict[bytes, tuple[int, int]] = OrderedDict()  # id -> (sequence, time)
-        self.last_id = b""
+        self._last = (b"", 0)  # the latest id, and the message that has it
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -23,7 +23,12 @@ class Dedupe:
     def add(self, message_id: bytes, seq: int, now_ns: int) -> None:
         self._seen[message_id] = (seq, now_ns)
         self._seen.move_to_end(message_id)
-        self.last_id = message_id
+        self._last = (message_id, seq)
+
+    def id_of(self, last_seq: int) -> bytes:
+        """The id of the last message of the stream; empty if it has none."""
+        message_id, seq = self._last
+        return message_id if seq == last_seq else b""
 
     def clear(self) -> None:
         self._seen.clear()

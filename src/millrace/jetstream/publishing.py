@@ -13,6 +13,7 @@ from millrace.jetstream.counter import increment_of
 from millrace.jetstream.incoming import MARK_MSG_ID, Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
+from millrace.jsapi.enums import RetentionPolicy
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import format_time
 from millrace.jsapi.limits import MAX_HEADER_BYTES
@@ -68,6 +69,9 @@ class Publishing:
                 raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
             message.sum = stream.counters.apply(message, message.increment)
         self._check_sizes(message)
+        if stream.config.retention is RetentionPolicy.INTEREST and not stream.consumer_count:
+            self._pass_over(message)
+            return
         ttl.take_ttl(stream, message)
         self._check_room(message)
         self.store(message)
@@ -101,12 +105,12 @@ class Publishing:
         other = headers.find(block, _EXPECTED_SUBJECT)
         if expected:
             last = self._last_of(other or message.subject)
-            if not expected.isdigit() or int(expected) != last:
+            if _number(expected) != last:
                 raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last)
         elif other:
             raise ApiError(Err.EXPECTED_LAST_SUBJECT_SEQUENCE_MISSING)
         expected = headers.find(block, _EXPECTED_LAST_SEQUENCE)
-        if expected and (not expected.isdigit() or int(expected) != stream.log.last_seq):
+        if expected and _number(expected) != stream.log.last_seq:
             raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq)
 
     def _last_of(self, subject: bytes) -> int:
@@ -117,8 +121,11 @@ class Publishing:
 
     def _check_last_id(self, block: bytes) -> None:
         expected = headers.find(block, _EXPECTED_LAST_MSG_ID)
-        if expected and expected != self._stream.dedupe.last_id:
-            raise ApiError(Err.WRONG_LAST_MSG_ID, id=self._stream.dedupe.last_id.decode())
+        if not expected:
+            return
+        last = self._stream.dedupe.id_of(self._stream.log.last_seq)
+        if expected != last:
+            raise ApiError(Err.WRONG_LAST_MSG_ID, id=last.decode(errors="replace"))
 
     def _rollup(self, block: bytes) -> bytes:
         value = headers.find(block, _ROLLUP)
@@ -128,7 +135,9 @@ class Publishing:
             raise ApiError(Err.STREAM_ROLLUP_FAILED, err="rollup not permitted")
         value = value.lower()
         if value not in (b"sub", b"all"):
-            raise ApiError(Err.STREAM_ROLLUP_FAILED, err=f'rollup value invalid: "{value.decode()}"')
+            raise ApiError(
+                Err.STREAM_ROLLUP_FAILED, err=f'rollup value invalid: "{value.decode(errors="replace")}"'
+            )
         return value
 
     def _check_sizes(self, message: Incoming) -> None:
@@ -139,9 +148,21 @@ class Publishing:
             raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
 
     def _check_room(self, message: Incoming) -> None:
-        refusal = self._stream.retention.refusal(message.subject, message.size, rollup=bool(message.rollup))
+        size = self._stream.size_of(message.subject, message.block, message.payload)
+        self._stream.account.check_room(self._stream, size)
+        refusal = self._stream.retention.refusal(message.subject, size, rollup=bool(message.rollup))
         if refusal is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
+
+    def _pass_over(self, message: Incoming) -> None:
+        """Nobody is interested: the message gets its sequence and an answer, and that is all."""
+        stream = self._stream
+        now = stream.ingest.timestamp()
+        seq = stream.log.last_seq + 1
+        stream.log.skip_to(seq, now)
+        if message.message_id:
+            stream.dedupe.add(message.message_id, seq, now)
+        stream.acknowledge(message.reply, seq, message.ack_end)
 
     def store(self, message: Incoming) -> None:
         """Take in a message that passed every check, or that is the stream's own."""
@@ -186,3 +207,8 @@ class Publishing:
             block = headers.put(block, names.MSG_SIZE.encode(), b"%d" % len(payload))
             payload = b""
         stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
+
+
+def _number(text: bytes) -> int:
+    """A sequence in a header; -1 for what is none."""
+    return int(text) if text.isdigit() and len(text) <= 20 else -1

@@ -44,19 +44,18 @@ class Retention:
         config, log = stream.config, stream.log
         if config.discard is not DiscardPolicy.NEW:
             return None
-        replaces = False
+        replaced = 0  # the message that goes when this one comes
         limit = config.max_msgs_per_subject
-        if limit > 0:
-            node = log.index.find(subject)
-            full = node is not None and node.count >= limit
-            if full and config.discard_new_per_subject and not rollup:
+        node = log.index.find(subject) if limit > 0 else None
+        if node is not None and node.count >= limit:
+            if config.discard_new_per_subject and not rollup:
                 return "maximum messages per subject exceeded"
-            replaces = full and not config.discard_new_per_subject
-        if replaces or rollup:
-            return None
-        if 0 < config.max_msgs <= log.messages:
+            replaced = log.first_of(subject)
+        if 0 < config.max_msgs <= log.messages and not replaced:
             return "maximum messages exceeded"
-        if config.max_bytes > 0 and stream.bytes() + size > config.max_bytes:
+        if 0 < config.max_bytes < stream.bytes() + size and (
+            not replaced or stream.size_of_stored(replaced) < size
+        ):
             return "maximum bytes exceeded"
         return None
 
@@ -168,7 +167,10 @@ class Retention:
         if subject is None or subject == b">":
             if keep:
                 return self._purge_but(keep)
-            return log.remove_below(below or log.last_seq + 1)
+            purged = log.remove_below(below or log.last_seq + 1)
+            if below > log.last_seq + 1:
+                log.skip_to(below - 1, log.last_timestamp)
+            return purged
         if keep:
             return self._purge_subject_but(subject, keep)
         return log.remove_matching(subject, below or log.last_seq + 1)

@@ -74,6 +74,7 @@ class Stream:
         self._committing_outcome: list[Callable[[StoreError | None], None]] = []
         self._ack_start = b""
         self._retry: Cancel | None = None
+        self._damages_told = 0
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -183,6 +184,7 @@ class Stream:
         after, self._committing_after = self._committing_after, []
         outcome, self._committing_outcome = self._committing_outcome, []
         self.account.count(self)
+        self.notice_damage()
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
@@ -228,6 +230,13 @@ class Stream:
         """Point `record` at a message; False if it is not there."""
         return self.log.get(seq, record)
 
+    def notice_damage(self) -> None:
+        """Tell those who listen what could not be read since the last time."""
+        losses = self.log.losses
+        if len(losses.damages) > self._damages_told:
+            self._damages_told = len(losses.damages)
+            self.account.advisories.stream_damaged(self.name, losses.messages, losses.bytes, [])
+
     # -- removing ---------------------------------------------------------------------------------
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
@@ -239,6 +248,24 @@ class Stream:
         return purged
 
     # -- what it is like --------------------------------------------------------------------------
+
+    def size_of(self, subject: bytes, block: bytes, payload: bytes) -> int:
+        """What a message would add to ``bytes``."""
+        size = len(subject) + len(block) + len(payload)
+        if self.in_memory:
+            return size + 16
+        return size + (34 if block else 30)
+
+    def size_of_stored(self, seq: int) -> int:
+        """What a message that is there adds to ``bytes``."""
+        segment = self.log.segment_of(seq)
+        ordinal = segment.ordinal_of(seq) if segment is not None else -1
+        if segment is None or ordinal < 0:
+            return 0
+        size = segment.size_of(ordinal)
+        if self.in_memory:
+            return size - 10 - (4 if segment.has_headers(ordinal) else 0)
+        return size + 4
 
     def bytes(self) -> int:
         """As the reference counts them, which is not what they take on our disk."""
@@ -262,6 +289,7 @@ class Stream:
             num_deleted=(last - first + 1) - log.messages if log.messages else 0,
             consumer_count=self.consumer_count,
         )
+        self.notice_damage()
         if log.losses.damages:
             state.lost = LostStreamData(msgs=None, bytes=log.losses.bytes)
         return state
