@@ -35,10 +35,17 @@ class Account:
     def add(self, connection: "Connection") -> None:
         self.connections[connection.cid] = connection
         self.total_connections += 1
+        connection.session.counted = _counts(connection)
 
     def discard(self, connection: "Connection") -> None:
         if self.connections.pop(connection.cid, None) is not None:
-            self.past_in_messages += connection.in_messages
-            self.past_in_bytes += connection.in_bytes
-            self.past_out_messages += connection.out_messages
-            self.past_out_bytes += connection.out_bytes
+            # What it sent before it came here was counted where it was.
+            in_messages, in_bytes, out_messages, out_bytes = connection.session.counted
+            self.past_in_messages += connection.in_messages - in_messages
+            self.past_in_bytes += connection.in_bytes - in_bytes
+            self.past_out_messages += connection.out_messages - out_messages
+            self.past_out_bytes += connection.out_bytes - out_bytes
+
+
+def _counts(connection: "Connection") -> tuple[int, int, int, int]:
+    return (connection.in_messages, connection.in_bytes, connection.out_messages, connection.out_bytes)

@@ -62,6 +62,7 @@ class Session:
     greeted: bool = False  # INFO went out before the transport was there
     pong_sent: bool = False
     auth_timer: Any = None
+    counted: tuple[int, int, int, int] = (0, 0, 0, 0)  # messages and bytes when it joined its account
     max_subscriptions: int = -1  # of this connection; -1: unlimited
     tls_version: str = ""
     tls_cipher: str = ""

@@ -47,7 +47,7 @@ cdef class Parser:
     cdef bytes _buf
     cdef Py_ssize_t _position
     cdef Py_ssize_t _end
-    cdef list _pieces
+    cdef bytearray _pieces
     cdef Py_ssize_t _missing
 
     cpdef feed(self, bytes data)

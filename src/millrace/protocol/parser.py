@@ -122,19 +122,19 @@ class Parser:
         self._buf = b""
         self._position = 0
         self._end = 0
-        self._pieces: list[bytes] = []  # of a frame whose body has not come entirely
+        self._pieces = bytearray()  # of a frame whose body has not come entirely
         self._missing = 0  # bytes until it has
 
     def feed(self, data: bytes) -> None:
         """Take the next chunk.  Only when ``next`` has returned ``NEED_MORE`` for the last one."""
         if self._missing > 0:
-            self._pieces.append(data)
+            self._pieces += data  # one buffer: a body in tiny reads must not cost an object for each
             self._missing -= len(data)
             if self._missing > 0:
                 return
             self._missing = 0
-            data = b"".join(self._pieces)
-            self._pieces = []
+            data = bytes(self._pieces)
+            self._pieces = bytearray()
         elif self._position < self._end:
             data = self._buf[self._position : self._end] + data
         self._buf = data
@@ -323,7 +323,7 @@ class Parser:
         return _NEED_MORE
 
     def _cut_body(self, missing: int) -> int:
-        self._pieces = [self._buf[self._position : self._end]]
+        self._pieces = bytearray(self._buf[self._position : self._end])
         self._missing = missing
         self._position = self._end
         return _NEED_MORE
