@@ -11,6 +11,7 @@ for what was published before it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +39,7 @@ Kind = type[responses.Response]
 
 _PREFIX: Final = b"$JS.API."
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
+_LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 _SERVED: Final = (
     "INFO",
     "STREAM.>",
@@ -262,5 +264,5 @@ def _needs_cluster(_: str, __: bytes) -> responses.Response:
 
 def _check_level(block: bytes) -> None:
     wanted = headers.find(block, _REQUIRED_LEVEL) if block else None
-    if wanted and (not wanted.isdigit() or len(wanted) > 10 or int(wanted) > API_LEVEL):
+    if wanted and (not _LEVEL.fullmatch(wanted) or int(wanted) > API_LEVEL):
         raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -1,4 +1,4 @@
-"""What a stream says to a message with headers or on a stream with rules; texts as nats-server 2.15.1 has them."""
+"""What a stream says to messages with headers, or on streams with rules; texts are nats-server's."""
 
 import json
 from typing import Any
