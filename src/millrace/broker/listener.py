@@ -70,10 +70,11 @@ def bind(host: str, port: int) -> list[socket.socket]:
                     continue
                 raise
             sockets.append(sock)
-    except OSError:
+    except OSError as error:
         for sock in sockets:
             sock.close()
-        raise
+        # "Address already in use" alone does not say which address.
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
     return sockets
 
 

@@ -38,8 +38,11 @@ def run(options: ServerOptions) -> int:
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(_serve(options, handler))
-    except (MillraceError, OSError) as error:
+    except MillraceError as error:
         _log.critical("%s", error)
+        return 1
+    except OSError as error:
+        _log.critical("%s", error.strerror or error)
         return 1
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
