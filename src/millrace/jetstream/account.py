@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from millrace.jetstream import meta
 from millrace.jetstream.advisories import Advisories
+from millrace.jetstream.batch import discard_torn
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.jetstream.resources import Resources
@@ -51,6 +52,7 @@ class AccountJetStream:
         self.options = options
         self.domain = domain
         self.streams: dict[str, Stream] = {}
+        self.unrecovered: dict[str, str] = {}  # streams on disk that cannot be started, and why
         self.committer = Committer(world, sync_interval_s)
         self.resources = resources or Resources()
         self.resources.accounts.append(self)
@@ -116,6 +118,7 @@ class AccountJetStream:
                 else:
                     self._recover_one(name)
             except (StoreError, ApiError) as error:
+                self.unrecovered[name] = str(error)
                 _log.error("account %s: stream %s cannot be started: %s", self.name, name, error)
 
     def _recover_one(self, name: str) -> None:
@@ -128,7 +131,9 @@ class AccountJetStream:
 
     def _open_log(self, config: StreamConfig) -> Log:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
-        return open_log(fs, f"{self._stream_folder(config.name)}/log", first_seq=max(config.first_seq, 1))
+        log = open_log(fs, f"{self._stream_folder(config.name)}/log", first_seq=max(config.first_seq, 1))
+        discard_torn(log)
+        return log
 
     def _stream_folder(self, name: str) -> str:
         return f"{self._folder}/streams/{name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream import ttl
+from millrace.jetstream.batch import BATCH_ID
 from millrace.jetstream.counter import increment_of
 from millrace.jetstream.incoming import MARK_MSG_ID, Incoming
 from millrace.jsapi import headers as names
@@ -62,6 +63,10 @@ class Publishing:
             raise ApiError(Err.STREAM_SEALED)
         if stream.failure is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
+        batch_id = headers.find(message.block, BATCH_ID) if message.block else None
+        if batch_id:
+            stream.batches.take(message, batch_id)
+            return
         if message.block and not self._check_headers(message):
             return
         if stream.config.allow_msg_counter:
@@ -92,7 +97,7 @@ class Publishing:
                 stream.acknowledge(message.reply, known, PUB_ACK_DUPLICATE_END)
                 return False
         self._check_last_id(message.block)
-        message.rollup = self._rollup(message.block)
+        message.rollup = self.rollup_of(message.block)
         return True
 
     def _check_expectations(self, message: Incoming) -> None:
@@ -127,7 +132,8 @@ class Publishing:
         if expected != last:
             raise ApiError(Err.WRONG_LAST_MSG_ID, id=last.decode(errors="replace"))
 
-    def _rollup(self, block: bytes) -> bytes:
+    def rollup_of(self, block: bytes) -> bytes:
+        """What older messages a message replaces: `sub`, `all` or nothing; ApiError if it may not."""
         value = headers.find(block, _ROLLUP)
         if not value:
             return b""

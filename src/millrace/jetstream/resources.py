@@ -31,6 +31,7 @@ class Resources:
         self.max_store = max_store
         self.limits = limits or JetStreamLimits()
         self.accounts: list[AccountJetStream] = []
+        self.batches = 0  # atomic ones in flight
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
     def count(self, storage: StorageType, change: int) -> None:

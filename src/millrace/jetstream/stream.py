@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from millrace.jetstream.batch import Batches
 from millrace.jetstream.counter import Counters
 from millrace.jetstream.dedupe import Dedupe
 from millrace.jetstream.direct import DirectGet
@@ -60,6 +61,7 @@ class Stream:
         self.direct = DirectGet(self)
         self.expiry = Expiry(self)
         self.counters = Counters(self)
+        self.batches = Batches(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
@@ -139,6 +141,7 @@ class Stream:
             self._retry.cancel()
         self.retention.stop()
         self.expiry.stop()
+        self.batches.stop()
         self.direct.stop()
 
     def abandon(self) -> None:
