@@ -75,6 +75,8 @@ class AccountJetStream:
 
     def add(self, config: StreamConfig) -> Stream:
         """Create a stream from a configuration that was checked; it is on disk when this returns."""
+        if config.name in self.unrecovered:
+            raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
         log = self._open_log(config)
         stream = Stream(self, config, created, log, sync=self._sync)
