@@ -93,6 +93,8 @@ _ANSWERS: Final[dict[str, Kind]] = {
     "CONSUMER.UNPIN.*.*": responses.ConsumerUnpinResponse,
 }
 _READING: Final = frozenset({"STREAM.INFO.*", "STREAM.MSG.GET.*", "STREAM.MSG.DELETE.*"})
+# nats-server does not count it as an error that there was nothing to delete.
+_NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
@@ -153,7 +155,7 @@ class Api:
             _check_level(call.request.headers)
             response = self._handlers[call.endpoint](call.name, call.request.payload)
         except ApiError as error:
-            self._fail(call, error)
+            self._fail(call, error, counts=error.err not in _NOT_COUNTED)
             return
         except JsonError as error:
             self._fail(call, ApiError(Err.INVALID_JSON, err=str(error)))
@@ -171,8 +173,8 @@ class Api:
                 )
             )
 
-    def _fail(self, call: _Call, error: ApiError) -> None:
-        self._account.api_errors += 1
+    def _fail(self, call: _Call, error: ApiError, *, counts: bool = True) -> None:
+        self._account.api_errors += counts
         self._send(call, call.kind(error=error.body))
 
     def _fail_to_store(self, call: _Call, error: StoreError) -> None:

@@ -36,6 +36,9 @@ class Committing(Protocol):
     def commit_begins(self) -> None:
         """What has gathered so far belongs to this commit."""
 
+    def commit_waits(self) -> None:
+        """There is more to commit, but the last commit has not ended yet."""
+
     def commit_ended(self) -> None: ...
 
     def commit_failed(self, error: Exception) -> None: ...
@@ -107,6 +110,7 @@ class Committer:
     def _start(self, stream: Committing) -> None:
         if stream in self._running:
             self._again.add(stream)
+            stream.commit_waits()
             return
         commit = stream.log.begin_commit()
         stream.commit_begins()

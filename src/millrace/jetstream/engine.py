@@ -67,7 +67,11 @@ class Engine:
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
         self.resources = Resources(
-            max_memory=self.max_memory, max_store=self.max_file, limits=self.options.limits
+            max_memory=self.max_memory,
+            max_store=self.max_file,
+            limits=self.options.limits,
+            max_buffered_messages=self.options.max_buffered_messages,
+            max_buffered_size=self.options.max_buffered_size,
         )
         system = self._make_world(self._system_account) if self._system_account else None
         for name, account_options in self.options.accounts.items():

@@ -33,6 +33,7 @@ _EXPECTED_SUBJECT: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT.encode()
 _EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
 _ROLLUP: Final = names.ROLLUP.encode()
 _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
+_TOO_MANY: Final = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 
@@ -44,16 +45,20 @@ class Publishing:
 
     def publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
         """Store a message and answer; refusals are answers too."""
+        if self._stream.backlogged:
+            self.refuse(reply, ApiError(Err.TOO_MANY_REQUESTS), _TOO_MANY)
+            return
         try:
             self._publish(Incoming(subject, reply, block, payload))
         except ApiError as error:
             self.refuse(reply, error)
 
-    def refuse(self, reply: bytes, error: ApiError) -> None:
+    def refuse(self, reply: bytes, error: ApiError, status: bytes = b"") -> None:
         """Answer a publisher whose message is not stored."""
         stream = self._stream
         if reply and not stream.config.no_ack:
-            stream.world.publish(reply, encode(PubAckResponse(error=error.body, stream=stream.name)))
+            answer = PubAckResponse(error=error.body, stream=stream.name)
+            stream.world.publish(reply, encode(answer), headers=status or None)
 
     def _publish(self, message: Incoming) -> None:
         stream = self._stream

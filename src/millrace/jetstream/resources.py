@@ -26,10 +26,15 @@ class Resources:
         max_memory: int = _NO_LIMIT,
         max_store: int = _NO_LIMIT,
         limits: JetStreamLimits | None = None,
+        max_buffered_messages: int = 100_000,
+        max_buffered_size: int = 128 * 1024 * 1024,
     ) -> None:
         self.max_memory = max_memory
         self.max_store = max_store
         self.limits = limits or JetStreamLimits()
+        # Of one stream, appended but not durable yet.
+        self.max_buffered_messages = max_buffered_messages
+        self.max_buffered_size = max_buffered_size
         self.accounts: list[AccountJetStream] = []
         self.batches = 0  # atomic ones in flight
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}

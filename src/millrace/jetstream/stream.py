@@ -69,6 +69,7 @@ class Stream:
         self.ingest = Ingest(
             log, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
         )
+        self._waiting_acks: list[tuple[bytes, int, bytes]] = []
         self._committing_acks: list[tuple[bytes, int, bytes]] = []
         self._after: list[Callable[[], None]] = []
         self._committing_after: list[Callable[[], None]] = []
@@ -77,6 +78,7 @@ class Stream:
         self._ack_start = b""
         self._retry: Cancel | None = None
         self._damages_told = 0
+        self.backlogged = False  # so much waits for the disk that nothing more is taken
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -178,9 +180,21 @@ class Stream:
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def commit_begins(self) -> None:
-        self._committing_acks += self.ingest.hand_over()
+        self._committing_acks += self._waiting_acks + self.ingest.hand_over()
+        self._waiting_acks = []
         self._committing_after, self._after = self._committing_after + self._after, []
         self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
+
+    def commit_waits(self) -> None:
+        self._waiting_acks += self.ingest.hand_over()  # so that it tells the next time, too
+        resources, log = self.account.resources, self.log
+        buffered = sum(segment.pending.size for segment in log.segments[-2:])
+        if (
+            log.last_seq - log.committed > resources.max_buffered_messages
+            or buffered > resources.max_buffered_size
+        ):
+            self.backlogged = True
+            self.ingest.plain = False
 
     def commit_ended(self) -> None:
         acks, self._committing_acks = self._committing_acks, []
@@ -192,7 +206,8 @@ class Stream:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
             self._choose_path()
-        elif self._crowded != self.account.resources.exhausted(self.config.storage):
+        elif self.backlogged or self._crowded != self.account.resources.exhausted(self.config.storage):
+            self.backlogged = False
             self._choose_path()
         if acks:
             self.world.acknowledge(self._ack_start, acks)
@@ -211,7 +226,8 @@ class Stream:
             self.account.report_failure(self, error)
         self.failure = error
         self._choose_path()
-        acks, self._committing_acks = self._committing_acks + self.ingest.hand_over(), []
+        acks = self._committing_acks + self._waiting_acks + self.ingest.hand_over()
+        self._committing_acks, self._waiting_acks = [], []
         durable = [each for each in acks if each[1] <= self.log.committed]
         if durable:
             self.world.acknowledge(self._ack_start, durable)

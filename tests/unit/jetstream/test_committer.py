@@ -7,6 +7,7 @@ import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
 from millrace.jetstream.committer import Committer
+from millrace.jetstream.resources import Resources
 from millrace.store.errors import StoreError
 from millrace.testing.fake_world import Published
 
@@ -180,6 +181,31 @@ def test_flush_waits_for_a_worker_that_is_at_it() -> None:
     site.world.settle()
     site.account.committer.flush(stream)
     assert site.sent(b"me")
+
+
+@pytest.mark.parametrize("limit", [{"max_buffered_messages": 2}, {"max_buffered_size": 100}])
+def test_a_stream_takes_nothing_while_too_much_waits_for_the_disk(limit: dict[str, int]) -> None:
+    site = Site(resources=Resources(**limit))
+    site.create()
+    jobs = hold_workers(site)
+    for number in range(5):
+        site.world.send(b"s.a", bytes(20), reply=b"%d" % number)
+        site.world.settle()
+    (refused,) = site.sent(b"4")
+    assert refused.headers == b"NATS/1.0 429 Too Many Requests\r\n\r\n"
+    assert json.loads(refused.payload) == {
+        "error": {"code": 429, "err_code": 10167, "description": "too many requests"},
+        "stream": "S",
+        "seq": 0,
+    }
+    finish(jobs)
+    finish(jobs)
+    assert site.sent(b"2")
+    site.world.send(b"s.a", reply=b"again")
+    site.world.settle()
+    finish(jobs)
+    assert b"error" not in site.sent(b"again")[0].payload
+    assert site.account.streams["S"].ingest.plain
 
 
 # -- syncing by a timer -------------------------------------------------------------------------------

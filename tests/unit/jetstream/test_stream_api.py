@@ -283,6 +283,8 @@ def test_the_account_knows_what_it_uses_and_how_often_it_asked(site: Site) -> No
     assert after["api"]["total"] - before["api"]["total"] == 2
     assert after["api"]["errors"] - before["api"]["errors"] == 1
     assert after["streams"] == 1
+    site.error("STREAM.MSG.DELETE.S", {"seq": 99})
+    assert site.ask("INFO")["api"]["errors"] == after["api"]["errors"]  # nothing to delete is no error
 
 
 # -- starting again -----------------------------------------------------------------------------------
