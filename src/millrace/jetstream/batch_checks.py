@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from millrace.jetstream import reading, ttl
 from millrace.jetstream.counter import Sum, increment_of
 from millrace.jetstream.incoming import Incoming
+from millrace.jetstream.schedule import take_schedule
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import DiscardPolicy
 from millrace.jsapi.errors import ApiError, Err
@@ -37,6 +38,7 @@ class BatchChecks:
         self._stream = stream
         self._ids: set[bytes] = set()
         self._written: dict[bytes, int] = {}  # messages by subject
+        self._schedules: dict[bytes, bool] = {}  # whether the last message of a subject is one
         self._sums: dict[bytes, Sum] = {}
         self._messages = 0
         self._bytes = 0
@@ -59,7 +61,9 @@ class BatchChecks:
         self._count(message)
         self._check_last(message.block)
         self._check_last_of_subject(message)
+        take_schedule(stream, message, self._schedules)
         self._check_rollup(message)
+        self._schedules[message.subject] = message.due_ns is not None
         self._written[message.subject] = self._written.get(message.subject, 0) + 1
         self._messages += 1
         self._bytes += stream.size_of(message.subject, message.block, message.payload)

@@ -29,6 +29,7 @@ class Incoming:
     ttl_s: int = 0  # 0: lives as long as the stream keeps it; -1: even longer
     increment: int | None = None  # of a counter
     sum: Sum | None = None  # of its subject, if the stream counts
+    due_ns: int | None = None  # of a schedule
     marks: int = 0
     ack_end: bytes = PUB_ACK_END  # what the answer has behind the sequence
 

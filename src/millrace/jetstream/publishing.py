@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from millrace.jetstream import ttl
 from millrace.jetstream.batch import BATCH_ID
 from millrace.jetstream.counter import increment_of
-from millrace.jetstream.incoming import MARK_MSG_ID, Incoming
+from millrace.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
+from millrace.jetstream.schedule import take_schedule
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
 from millrace.jsapi.enums import RetentionPolicy
@@ -93,6 +94,7 @@ class Publishing:
         message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
         message.increment = increment_of(stream, message)
         self._check_expectations(message)
+        take_schedule(stream, message)
         if headers.find(message.block, _STREAM_SOURCE):
             raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
         message.message_id = headers.find(message.block, _MSG_ID) or b""
@@ -193,6 +195,8 @@ class Publishing:
             stream.log.remove_matching(message.subject, seq)
         elif message.rollup == b"all":
             stream.log.remove_below(seq)
+        if marks & MARK_SCHEDULE:
+            stream.schedules.stored(message, seq)
         stream.retention.stored(message.subject)
         stream.acknowledge(message.reply, seq, message.ack_end)
         if stream.republish is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from millrace.jetstream.incoming import MARK_MSG_ID, MARK_TTL
+from millrace.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
 from millrace.jetstream.ttl import ttl_of
 from millrace.jsapi import headers as names
 from millrace.jsapi.errors import ApiError
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 _MSG_ID: Final = names.MSG_ID.encode()
 _TTL: Final = names.TTL.encode()
+_SCHEDULE: Final = names.SCHEDULE_PREFIX.encode()
 
 
 def restore(stream: Stream) -> None:
-    """Fill the duplicate window and the table of expiries; before the stream starts."""
+    """Fill the duplicate window and the tables of expiries and schedules; before the stream starts."""
     oldest = stream.world.now_ns() - stream.dedupe.window_ns
     record = Record()
     for segment in list(stream.log.segments):
         wanted = MARK_TTL if stream.config.allow_msg_ttl else 0
+        if stream.config.allow_msg_schedules:
+            wanted |= MARK_SCHEDULE
         if segment.last_timestamp >= oldest:
             wanted |= MARK_MSG_ID
         if segment.summarized:
@@ -66,4 +69,6 @@ def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> in
         if seconds > 0:
             marks |= MARK_TTL
             stream.expiry.add(record.seq, record.timestamp, seconds)
+    if wanted & MARK_SCHEDULE and _SCHEDULE in block and stream.schedules.restore(record, block):
+        marks |= MARK_SCHEDULE
     return marks

@@ -18,6 +18,7 @@ from millrace.jetstream.direct import DirectGet
 from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
+from millrace.jetstream.schedule import Schedules
 from millrace.jetstream.ttl import Expiry
 from millrace.jsapi.enums import PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
@@ -62,6 +63,7 @@ class Stream:
         self.expiry = Expiry(self)
         self.counters = Counters(self)
         self.batches = Batches(self)
+        self.schedules = Schedules(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
@@ -130,6 +132,7 @@ class Stream:
         self._started = True
         self.retention.start()
         self.expiry.start()
+        self.schedules.start()
         self.direct.start()
         if self.config.mirror is None:
             self.listen_anew()
@@ -143,6 +146,7 @@ class Stream:
             self._retry.cancel()
         self.retention.stop()
         self.expiry.stop()
+        self.schedules.stop()
         self.batches.stop()
         self.direct.stop()
 
