@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from stream_kit import Site
 
+from millrace.jetstream import account
+from millrace.store.log import DEFAULT_SEGMENT_SIZE
+from millrace.store.recovery import open_log
 from millrace.subjects.match import matches
 
 SUBJECTS = ["s.a", "s.b", "s.c.d"]
@@ -174,7 +178,11 @@ class MemoryStreamMachine(StreamMachine):
 
 
 @pytest.mark.parametrize("machine", [StreamMachine, MemoryStreamMachine])
-def test_a_stream_does_what_a_naive_one_does(machine: type[StreamMachine]) -> None:
+@pytest.mark.parametrize("segment_size", [DEFAULT_SEGMENT_SIZE, 250])
+def test_a_stream_does_what_a_naive_one_does(
+    machine: type[StreamMachine], segment_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=segment_size))
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
+        machine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
     )
