@@ -12,6 +12,7 @@ from millrace.base.ids import nuid
 from millrace.jsapi import names
 from millrace.jsapi.advisory_types import (
     ApiAudit,
+    ApiLimitReached,
     BatchAbandoned,
     Event,
     ServerOutOfStorage,
@@ -113,6 +114,13 @@ class Advisories:
             event = ServerOutOfStorage(
                 server=self._server_name, server_id=self._server_id, stream=stream, domain=self._domain
             )
+            _publish(self._system, event, subject)
+
+    def api_limit_reached(self, dropped: int) -> None:
+        """So many requests wait that some were dropped."""
+        subject = names.ADVISORY_API_LIMIT_REACHED
+        if self._system is not None and self._system.has_interest(subject.encode()):
+            event = ApiLimitReached(server=self._server_name, domain=self._domain, dropped=dropped)
             _publish(self._system, event, subject)
 
     def api_audit(self, subject: bytes, request: Request, response: bytes) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from millrace.jetstream.account import AccountJetStream
     from millrace.jetstream.advisories import Advisories
     from millrace.jetstream.ports import World
+    from millrace.jetstream.stream import Stream
 
 _log = logging.getLogger("millrace.jetstream")
 
@@ -109,13 +110,30 @@ class _Call:
     request: Request
 
 
+@dataclass(slots=True)
+class Waiting:
+    """Requests that wait for a commit."""
+
+    limit: int
+    count: int = 0
+
+
 class Api:
     """The API of one account."""
 
     def __init__(
-        self, account: AccountJetStream, server_name: str, server_version: str, *, strict: bool = True
+        self,
+        account: AccountJetStream,
+        server_name: str,
+        server_version: str,
+        *,
+        strict: bool = True,
+        request_queue_limit: int = 10_000,
+        info_queue_limit: int = 10_000,
     ) -> None:
         self._account = account
+        self._requests = Waiting(request_queue_limit)
+        self._infos = Waiting(info_queue_limit)
         self._listening = Listening(account.world, self.answer, account.domain)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._handlers: dict[str, Handler] = {
@@ -146,7 +164,7 @@ class Api:
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name) if endpoint in _READING else None
         if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
-            stream.after_outcome(lambda _: self._perform(call))
+            self._wait(call, stream, lambda _: self._perform(call))
         else:
             self._perform(call)
 
@@ -167,11 +185,28 @@ class Api:
         if stream is None:
             self._send(call, response)
         else:
-            stream.after_outcome(
+            self._wait(
+                call,
+                stream,
                 lambda error: (
                     self._send(call, response) if error is None else self._fail_to_store(call, error)
-                )
+                ),
             )
+
+    def _wait(self, call: _Call, stream: Stream, go_on: Callable[[StoreError | None], None]) -> None:
+        """Go on when the stream's next commit has ended; so many may wait, and the rest is not answered."""
+        waiting = self._infos if call.endpoint == "STREAM.INFO.*" else self._requests
+        if waiting.count >= waiting.limit:
+            _log.warning("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._account.advisories.api_limit_reached(1)
+            return
+        waiting.count += 1
+
+        def commit_ended(error: StoreError | None) -> None:
+            waiting.count -= 1
+            go_on(error)
+
+        stream.after_outcome(commit_ended)
 
     def _fail(self, call: _Call, error: ApiError, *, counts: bool = True) -> None:
         self._account.api_errors += counts

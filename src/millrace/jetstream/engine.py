@@ -89,7 +89,16 @@ class Engine:
             )
             self.accounts[name] = account
             account.recover()
-            self._serve(Api(account, self.server_name, self._server_version, strict=self.options.strict))
+            self._serve(
+                Api(
+                    account,
+                    self.server_name,
+                    self._server_version,
+                    strict=self.options.strict,
+                    request_queue_limit=self.options.request_queue_limit,
+                    info_queue_limit=self.options.info_queue_limit,
+                )
+            )
 
     def refuse(self, name: str) -> None:
         """Let an account that has no JetStream know that."""

@@ -7,7 +7,7 @@ import pytest
 from stream_kit import Site, block, parts
 
 from millrace.jetstream.advisories import Advisories
-from millrace.jetstream.api import DisabledApi, find_endpoint
+from millrace.jetstream.api import Api, DisabledApi, find_endpoint
 from millrace.jsapi.enums import BatchAbandonReason
 from millrace.testing.fake_world import FakeWorld
 
@@ -196,3 +196,25 @@ def test_a_full_disk_is_told_to_the_system_account_once() -> None:
     (event,) = (json.loads(each.payload) for each in system.published)
     assert event["type"] == "io.nats.jetstream.advisory.v1.server_out_of_space"
     assert (event["server"], event["server_id"], event["stream"]) == ("server", "ID", "S")
+
+
+def test_only_so_many_requests_wait_and_the_system_account_hears_of_the_rest() -> None:
+    site = Site()
+    site.create()
+    site.api.stop()
+    system = FakeWorld()
+    system.heard.append(b"$JS.EVENT.ADVISORY.API.LIMIT_REACHED")
+    site.account.advisories = Advisories(site.world, account="$G", server_name="server", system=system)
+    Api(site.account, "server", "2.15.1", request_queue_limit=1, info_queue_limit=2).start()
+    site.world.send(b"s.a")
+    for number in range(3):
+        site.world.send(b"$JS.API.STREAM.INFO.S", reply=b"info-%d" % number)
+        site.world.send(b"$JS.API.STREAM.MSG.GET.S", b'{"seq":1}', reply=b"get-%d" % number)
+    site.world.settle()
+    answered = {each.subject for each in site.world.published}
+    assert answered >= {b"info-0", b"info-1", b"get-0"}
+    assert answered.isdisjoint({b"info-2", b"get-1", b"get-2"})
+    events = [json.loads(each.payload) for each in system.published]
+    assert [event["dropped"] for event in events] == [1, 1, 1]
+    assert events[0]["type"] == "io.nats.jetstream.advisory.v1.api_limit_reached"
+    assert "error" not in site.ask("STREAM.INFO.S")  # it goes on when there is room again
