@@ -41,6 +41,8 @@ _COMMIT_END: Final = names.BATCH_COMMIT_END.encode()
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
+_EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
+
 _NS: Final = 1_000_000_000
 _MOST_MESSAGES: Final = 1000
 _MOST_OF_STREAM: Final = 50  # batches in flight
@@ -186,6 +188,8 @@ class Batches:
         stream = self._stream
         checks = BatchChecks(stream)
         for message in messages:
+            if headers.find(message.block, _EXPECTED_LAST_MSG_ID):
+                raise ApiError(Err.ATOMIC_PUBLISH_UNSUPPORTED_HEADER, header=names.EXPECTED_LAST_MSG_ID)
             checks.check(message)
             message.reply = b""
         messages[-1].reply = reply

@@ -1,4 +1,4 @@
-"""What the messages of an atomic batch are checked for at its commit: all of them before any is stored.
+"""What messages of batches are checked for; those of an atomic one all before any is stored.
 
 The rules are those of single messages, seen as if the messages before in the batch were stored already;
 where that cannot be known beforehand (an expected sequence on a subject the batch has written to), the batch
@@ -27,7 +27,6 @@ _EXPECTED_STREAM: Final = names.EXPECTED_STREAM.encode()
 _EXPECTED_LAST_SEQUENCE: Final = names.EXPECTED_LAST_SEQUENCE.encode()
 _EXPECTED_LAST_SUBJECT_SEQUENCE: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode()
 _EXPECTED_SUBJECT: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT.encode()
-_EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
 _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
 
 
@@ -46,8 +45,6 @@ class BatchChecks:
     def check(self, message: Incoming) -> None:
         """The next message, which is changed as it is to be stored; ApiError if the batch fails with it."""
         stream = self._stream
-        if headers.find(message.block, _EXPECTED_LAST_MSG_ID):
-            raise ApiError(Err.ATOMIC_PUBLISH_UNSUPPORTED_HEADER, header=names.EXPECTED_LAST_MSG_ID)
         if len(message.block) > MAX_HEADER_BYTES:
             raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
         message.increment = increment_of(stream, message)

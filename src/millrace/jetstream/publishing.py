@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from millrace.jetstream import ttl
 from millrace.jetstream.batch import BATCH_ID
 from millrace.jetstream.counter import increment_of
+from millrace.jetstream.fast_batch import SUFFIX
 from millrace.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
 from millrace.jetstream.schedule import take_schedule
 from millrace.jsapi import headers as names
@@ -69,6 +70,9 @@ class Publishing:
             raise ApiError(Err.STREAM_SEALED)
         if stream.failure is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
+        if message.reply.endswith(SUFFIX):
+            stream.fast_batches.take(message)
+            return
         batch_id = headers.find(message.block, BATCH_ID) if message.block else None
         if batch_id:
             stream.batches.take(message, batch_id)
@@ -103,7 +107,7 @@ class Publishing:
             if known:
                 stream.acknowledge(message.reply, known, PUB_ACK_DUPLICATE_END)
                 return False
-        self._check_last_id(message.block)
+        self.check_last_id(message.block)
         message.rollup = self.rollup_of(message.block)
         return True
 
@@ -131,7 +135,8 @@ class Publishing:
             return log.last_of(subject)
         return max((log.last_of(found) for found, _ in log.index.match(subject)), default=0)
 
-    def _check_last_id(self, block: bytes) -> None:
+    def check_last_id(self, block: bytes) -> None:
+        """ApiError if the last message should have another id."""
         expected = headers.find(block, _EXPECTED_LAST_MSG_ID)
         if not expected:
             return
@@ -177,8 +182,8 @@ class Publishing:
             stream.dedupe.add(message.message_id, seq, now)
         stream.acknowledge(message.reply, seq, message.ack_end)
 
-    def store(self, message: Incoming) -> None:
-        """Take in a message that passed every check, or that is the stream's own."""
+    def store(self, message: Incoming) -> int:
+        """Take in a message that passed every check, or that is the stream's own; its sequence."""
         stream = self._stream
         now = stream.ingest.timestamp()
         before = stream.log.last_of(message.subject) if stream.republish is not None else 0
@@ -201,6 +206,7 @@ class Publishing:
         stream.acknowledge(message.reply, seq, message.ack_end)
         if stream.republish is not None:
             self._republish(message, seq, now, before)
+        return seq
 
     def _republish(self, message: Incoming, seq: int, now: int, before: int) -> None:
         stream, block, payload = self._stream, message.block, message.payload

@@ -37,6 +37,7 @@ class Resources:
         self.max_buffered_size = max_buffered_size
         self.accounts: list[AccountJetStream] = []
         self.batches = 0  # atomic ones in flight
+        self.fast_batches = 0
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
     def count(self, storage: StorageType, change: int) -> None:

@@ -15,6 +15,7 @@ from millrace.jetstream.batch import Batches
 from millrace.jetstream.counter import Counters
 from millrace.jetstream.dedupe import Dedupe
 from millrace.jetstream.direct import DirectGet
+from millrace.jetstream.fast_batch import FastBatches
 from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
@@ -63,6 +64,7 @@ class Stream:
         self.expiry = Expiry(self)
         self.counters = Counters(self)
         self.batches = Batches(self)
+        self.fast_batches = FastBatches(self)
         self.schedules = Schedules(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
@@ -118,6 +120,7 @@ class Stream:
             or config.max_msg_size > 0
             or config.no_ack
             or config.allow_msg_counter
+            or config.allow_batched
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
             or self.retention.limited
@@ -148,6 +151,7 @@ class Stream:
         self.expiry.stop()
         self.schedules.stop()
         self.batches.stop()
+        self.fast_batches.stop()
         self.direct.stop()
 
     def abandon(self) -> None:
