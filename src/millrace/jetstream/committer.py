@@ -82,6 +82,7 @@ class Committer:
         self._again: set[Committing] = set()  # became dirty while a commit was under way
         self._planned = False
         self._unsynced: dict[Committing, None] = {}
+        self._syncing: set[Committing] = set()
         self._timer: Cancel | None = None
 
     def dirty(self, stream: Committing) -> None:
@@ -96,6 +97,7 @@ class Committer:
         self._dirty.pop(stream, None)
         self._again.discard(stream)
         self._unsynced.pop(stream, None)
+        self._syncing.discard(stream)
         running = self._running.pop(stream, None)
         if running is not None:
             running.finish()
@@ -183,9 +185,12 @@ class Committer:
 
     def _sync_one(self, stream: Committing) -> None:
         log, files = stream.log, _open_files(stream.log)
+        self._syncing.add(stream)
 
         def ended(error: Exception | None) -> None:
-            if error is not None:
+            forgotten = stream not in self._syncing
+            self._syncing.discard(stream)
+            if error is not None and not forgotten:
                 _log.error("%s", error)
                 self._sync_later(stream)
 

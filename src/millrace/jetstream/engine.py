@@ -14,6 +14,7 @@ from millrace.jetstream.advisories import Advisories
 from millrace.jetstream.api import Api, DisabledApi
 from millrace.jetstream.options import JetStreamOptions
 from millrace.jetstream.resources import Resources
+from millrace.jetstream.system_api import SystemApi
 from millrace.store.fs import FolderLock, RealFileSystem
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Engine:
         self._server_version = server_version
         self._system_account = system_account
         self._lock: FolderLock | None = None
-        self._apis: list[Api | DisabledApi] = []
+        self._apis: list[Api | DisabledApi | SystemApi] = []
 
     @property
     def max_memory(self) -> int:
@@ -73,7 +74,10 @@ class Engine:
             max_buffered_messages=self.options.max_buffered_messages,
             max_buffered_size=self.options.max_buffered_size,
         )
-        system = self._make_world(self._system_account) if self._system_account else None
+        system = None
+        if self._system_account:
+            system = self._make_world(self._system_account)
+            self._serve(SystemApi(system, self._purge))
         for name, account_options in self.options.accounts.items():
             world = self._make_world(name)
             account = AccountJetStream(
@@ -105,7 +109,14 @@ class Engine:
         world = self._make_world(name)
         self._serve(DisabledApi(world, self._advisories(name, world, None)))
 
-    def _serve(self, api: Api | DisabledApi) -> None:
+    def _purge(self, name: str) -> None:
+        """Delete all streams of an account."""
+        account = self.accounts.get(name)
+        for stream in list(account.streams.values()) if account is not None else ():
+            stream.account.delete(stream)
+            stream.account.advisories.stream_deleted(stream.name)
+
+    def _serve(self, api: Api | DisabledApi | SystemApi) -> None:
         self._apis.append(api)
         api.start()
 

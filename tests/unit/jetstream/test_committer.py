@@ -248,6 +248,22 @@ def test_a_sync_that_failed_is_tried_again() -> None:
     assert log_syncs(site.disk) == 1
 
 
+def test_a_stream_that_is_deleted_while_it_syncs_is_not_synced_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site(sync_interval_s=10)
+    site.create()
+    site.publish("s.a")
+    jobs = hold_workers(site)
+    site.world.advance(10)
+    site.ask("STREAM.DELETE.S")
+    site.disk.full = True
+    finish(jobs)
+    site.world.advance(60)
+    assert jobs == []
+    assert caplog.messages == []
+
+
 def test_an_async_stream_does_not_wait_for_the_disk_even_where_others_do() -> None:
     site = Site()
     site.create(persist_mode="async")

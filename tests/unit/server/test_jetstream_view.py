@@ -241,6 +241,34 @@ def test_an_account_without_jetstream_hears_that_from_the_engine(site: Site) -> 
     assert site.request("B", "$JS.API.INFO")["error"]["err_code"] == 10039
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "kind"),
+    [
+        ("INFO", "account_info_response"),
+        ("STREAM.NAMES", "system_response"),
+        ("STREAM.LEADER.STEPDOWN.X", "system_response"),
+        ("CONSUMER.NAMES.X", "system_response"),
+    ],
+)
+def test_the_system_account_has_no_jetstream(site: Site, endpoint: str, kind: str) -> None:
+    assert site.request("SYS", f"$JS.API.{endpoint}") == {
+        "type": f"io.nats.jetstream.api.v1.{kind}",
+        "error": {"code": 503, "err_code": 10039, "description": "JetStream not enabled for account"},
+    }
+
+
+def test_the_system_account_can_purge_an_account(site: Site) -> None:
+    for name in ("A", "ZZ"):
+        assert site.request("SYS", f"$JS.API.ACCOUNT.PURGE.{name}") == {
+            "type": "io.nats.jetstream.api.v1.account_purge_response",
+            "initiated": True,
+        }
+    assert site.request("A", "$JS.API.STREAM.NAMES")["streams"] is None
+    assert site.request("C", "$JS.API.STREAM.NAMES")["streams"] == ["R"]
+    with pytest.raises(AssertionError, match="0 answers"):
+        site.request("A", "$JS.API.ACCOUNT.PURGE.A")
+
+
 def test_metrics_tell_every_stream(site: Site) -> None:
     found = {
         (sample.name, *sample.labels.values()): sample.value
