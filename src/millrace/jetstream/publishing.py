@@ -27,6 +27,7 @@ from millrace.subjects.tokens import is_literal
 if TYPE_CHECKING:
     from millrace.jetstream.stream import Stream
 
+_OURS: Final = b"\r\nNats-"  # what all headers that mean something begin with
 _MSG_ID: Final = names.MSG_ID.encode()
 _EXPECTED_STREAM: Final = names.EXPECTED_STREAM.encode()
 _EXPECTED_LAST_SEQUENCE: Final = names.EXPECTED_LAST_SEQUENCE.encode()
@@ -73,7 +74,7 @@ class Publishing:
         if message.reply.endswith(SUFFIX):
             stream.fast_batches.take(message)
             return
-        batch_id = headers.find(message.block, BATCH_ID) if message.block else None
+        batch_id = headers.find(message.block, BATCH_ID) if BATCH_ID in message.block else None
         if batch_id:
             stream.batches.take(message, batch_id)
             return
@@ -96,19 +97,23 @@ class Publishing:
         stream = self._stream
         block = headers.without_status(message.block)
         message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
-        message.increment = increment_of(stream, message)
-        self._check_expectations(message)
-        take_schedule(stream, message)
-        if headers.find(message.block, _STREAM_SOURCE):
-            raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
-        message.message_id = headers.find(message.block, _MSG_ID) or b""
+        ours = message.block.count(_OURS)
+        message.message_id = (headers.find(message.block, _MSG_ID) or b"") if ours else b""
+        is_ordinary = ours == (1 if message.message_id else 0)
+        if not is_ordinary:
+            message.increment = increment_of(stream, message)
+            self._check_expectations(message)
+            take_schedule(stream, message)
+            if headers.find(message.block, _STREAM_SOURCE):
+                raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
         if message.message_id and stream.dedupe.window_ns:
             known = stream.dedupe.find(message.message_id, stream.world.now_ns())
             if known:
                 stream.acknowledge(message.reply, known, PUB_ACK_DUPLICATE_END)
                 return False
-        self.check_last_id(message.block)
-        message.rollup = self.rollup_of(message.block)
+        if not is_ordinary:
+            self.check_last_id(message.block)
+            message.rollup = self.rollup_of(message.block)
         return True
 
     def _check_expectations(self, message: Incoming) -> None:

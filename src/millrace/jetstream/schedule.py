@@ -38,6 +38,7 @@ _log = logging.getLogger("millrace.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.25
 _LONGEST_TIMER_S: Final = 3600.0
+_STALE: Final = 64  # entries of the heap that may be there for no reason
 _PREFIX: Final = names.SCHEDULE_PREFIX.encode()
 _SCHEDULE: Final = names.SCHEDULE.encode()
 _ZONE: Final = names.SCHEDULE_TIME_ZONE.encode()
@@ -211,6 +212,8 @@ class Schedules:
     def _wait(self, subject: bytes, seq: int, due_ns: int) -> None:
         self._waiting[subject] = Schedule(seq, due_ns)
         heapq.heappush(self._order, (due_ns, seq, subject))
+        if len(self._order) > 2 * len(self._waiting) + _STALE:
+            self._order = sorted((each.due_ns, each.seq, name) for name, each in self._waiting.items())
         if self._running and (self._timer is None or due_ns < self._timer_ns):
             self._plan()
 

@@ -2,8 +2,8 @@
 
 Times are kept in buckets of an eighth of a second, each a plain array of sequences, so a message costs
 eight bytes until it is due, and one without the header nothing.  A message that was removed before is not
-taken out; it is not there when its bucket is due.  Nothing of this is on disk: a restart reads
-the headers again (``restoring``).
+taken out, it is not there when its bucket is due; if there are too many of those, all are looked through.
+Nothing of this is on disk: a restart reads the headers again (``restoring``).
 
 With `subject_delete_marker_ttl` the last message of a subject does not just go, here or by age: a marker
 takes its place, an empty message that says why and goes in turn, without a trace.
@@ -31,6 +31,7 @@ NEVER: Final = -1
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
 _LONGEST_TIMER_S: Final = 3600.0
+_STALE: Final = 4096  # sequences that may be in the buckets for no reason
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
 _KV_OPERATION: Final = names.KV_OPERATION.encode()
@@ -40,7 +41,7 @@ _INT64: Final = 2**64
 
 def ttl_of(block: bytes) -> int:
     """Seconds that the header asks for; 0 if it does not, NEVER, or ApiError."""
-    value = headers.find(block, _TTL) if block else None
+    value = headers.find(block, _TTL) if _TTL in block else None
     return parse_ttl(value.decode(errors="replace")) if value else 0
 
 
@@ -105,10 +106,14 @@ class Expiry:
         self._stream = stream
         self._buckets: dict[int, array[int]] = {}
         self._order: list[int] = []  # a heap of the buckets' numbers
+        self._count = 0  # sequences in all buckets
         self._timer: Cancel | None = None
         self._timer_bucket = 0
         self._running = False
         self._record = Record()
+
+    def __len__(self) -> int:
+        return self._count
 
     def start(self) -> None:
         self._running = True
@@ -128,8 +133,22 @@ class Expiry:
             bucket = self._buckets[number] = array("Q")
             heapq.heappush(self._order, number)
         bucket.append(seq)
+        self._count += 1
+        if self._count > 2 * self._stream.log.messages + _STALE:
+            self._compact()
         if self._running and (self._timer is None or number < self._timer_bucket):
             self._plan()
+
+    def _compact(self) -> None:
+        """Most messages in the buckets are gone: a key that is written again and again, to live for long."""
+        has = self._stream.log.has
+        self._buckets = {
+            number: kept
+            for number, bucket in self._buckets.items()
+            if (kept := array("Q", (seq for seq in bucket if has(seq))))
+        }
+        self._order = sorted(self._buckets)
+        self._count = sum(map(len, self._buckets.values()))
 
     def _plan(self) -> None:
         if self._timer is not None:
@@ -148,6 +167,7 @@ class Expiry:
         due: list[int] = []
         while self._order and self._order[0] <= now:
             due.extend(self._buckets.pop(heapq.heappop(self._order)))
+        self._count -= len(due)
         for seq in sorted(due):
             self.drop(seq)
         if due:

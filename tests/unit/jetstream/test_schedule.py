@@ -275,6 +275,20 @@ def test_a_message_over_a_schedule_or_its_removal_ends_it() -> None:
     assert last(account, b"s.t") is None
 
 
+def test_a_schedule_that_is_replaced_all_the_time_fires_as_the_last_one_says() -> None:
+    world = FakeWorld()
+    account = make(world)
+    for seconds in range(200, 0, -1):
+        schedule(world, at(seconds))
+    schedule(world, at(300), body=b"last")
+    world.advance(299)
+    assert last(account, b"s.t") is None
+    world.advance(1.3)
+    found = last(account, b"s.t")
+    assert found is not None
+    assert found[2] == b"last"
+
+
 def test_a_restart_remembers_schedules_and_when_they_are_due() -> None:
     fs = MemoryFileSystem()
     world = FakeWorld()

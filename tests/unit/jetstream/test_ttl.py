@@ -138,6 +138,20 @@ def test_a_message_that_was_replaced_leaves_its_successor_alone() -> None:
     assert sequences(account) == [2]
 
 
+def test_a_key_that_is_written_all_the_time_takes_no_more_room() -> None:
+    world = FakeWorld()
+    account = world.account()
+    add(account, max_msgs_per_subject=1)
+    block = with_ttl(b"1h")
+    for _ in range(20_000):
+        world.send(b"t.a", headers=block)
+    world.settle()
+    expiry = account.stream("T").expiry
+    assert len(expiry) < 5_000
+    world.advance(3601)
+    assert (sequences(account), len(expiry)) == ([], 0)
+
+
 def test_never_outlives_max_age_and_others_do_not() -> None:
     world = FakeWorld()
     account = world.account()
