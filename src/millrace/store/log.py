@@ -187,6 +187,21 @@ class Log:
 
     # -- committing -------------------------------------------------------------------------------
 
+    @property
+    def committing(self) -> bool:
+        """A commit is under way."""
+        return self._commit is not None
+
+    @property
+    def uncommitted(self) -> bool:
+        """There is something for the next commit."""
+        return bool(
+            self._removing
+            or self._floor
+            or self._doomed
+            or any(segment.pending.size for segment in self.segments[-2:])
+        )
+
     def begin_commit(self) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way."""
         if self._commit is not None:
