@@ -32,6 +32,8 @@ COMPILED_MODULES: Final = (
     "millrace.store.segment",
     "millrace.store.summary",
     "millrace.store.scan",
+    "millrace.store.log",
+    "millrace.store.cursor",
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",

@@ -98,6 +98,7 @@ def read(log: Log, seq: int, record: Record) -> bool:
     ordinal = segment.first_not_below(seq)
     if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
         return False
-    data = segment.file.read(segment.offset_at(ordinal), segment.size_of(ordinal))
-    whole = record.read(data, 0, len(data), True) == WHOLE
+    offset = segment.offset_at(ordinal)
+    data = segment.file.read(offset, segment.size_of(ordinal))
+    whole = record.read(data, 0, len(data), True, offset) == WHOLE
     return whole and record.seq == seq and record.kind <= Kind.HEADERS

@@ -1,19 +1,28 @@
 """One group commit: bytes that gathered in memory, written and synced together.
 
-Built on the thread that appends, run on any other.  A segment that was sealed since the last commit
-gets its summary here, and files of segments that are no longer needed go, after everything that
-says so is durable.
+Built on the thread that appends, run on any other.  In this order, so that a crash between any two
+steps leaves a log that opens with everything that was committed and nothing that was removed:
+
+    1  records, segment by segment: write, sync; then the folder, if a file is new or was exchanged
+    2  secure erasures: overwrite, sync
+    ─────────────── from here on the commit counts; what follows is tried again if it fails ───────
+    3  summaries of sealed segments
+    4  files of segments that are no longer needed go
+
+Without `sync`, and if there is nothing to do in steps 2 to 4, records are only written.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from millrace.store import summary
-from millrace.store.segment import file_header
+from millrace.store.errors import StoreError
+from millrace.store.segment import FILE_HEADER_SIZE, file_header
 
 if TYPE_CHECKING:
-    from millrace.store.fs import FileSystem
+    from millrace.store.fs import File, FileSystem
     from millrace.store.record import RecordBuffer
     from millrace.store.segment import Segment
 
@@ -26,57 +35,168 @@ def summary_path(folder: str, number: int) -> str:
     return f"{folder}/{number:010d}.sum"
 
 
+@dataclass(slots=True)
+class Overwrite:
+    """Content to be destroyed where it lies."""
+
+    segment: Segment
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Work:
+    """What a commit has to do, besides the records that gathered."""
+
+    unsynced: list[Segment] = field(default_factory=list)  # written by commits without sync
+    overwrites: list[Overwrite] = field(default_factory=list)
+    unsummarized: list[Segment] = field(default_factory=list)  # sealed, their tables loaded
+    doomed: list[Segment] = field(default_factory=list)  # in the order they were given up
+    folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
+
+    def needs_sync(self) -> bool:
+        """Whether there is something that must not happen before records are durable."""
+        return bool(self.overwrites or self.unsummarized or self.doomed)
+
+
 class Commit:
     """What to make durable."""
 
     def __init__(
-        self,
-        fs: FileSystem,
-        folder: str,
-        changed: list[Segment],
-        doomed: list[Segment],
-        last_seq: int,
+        self, fs: FileSystem, folder: str, changed: list[Segment], newest: Segment, work: Work, last_seq: int
     ) -> None:
         self._fs = fs
         self._folder = folder
+        self._newest = newest
         self.last_seq = last_seq
-        self.doomed = doomed
-        self._parts: list[tuple[Segment, RecordBuffer]] = [
+        self.work = work
+        self.running = False
+        self.synced = False  # whether ``run`` did more than write
+        self.removed: list[Segment] = []  # doomed segments whose files are gone
+        self.untidy: StoreError | None = None  # why a step that may wait was not done
+        self.folder_changed = work.folder_changed  # and not synced since
+        self.parts: list[tuple[Segment, RecordBuffer]] = [
             (segment, segment.take_pending()) for segment in changed
         ]
-        # The tables of a sealed segment do not change any more, so they can be read elsewhere.
-        self._to_summarize = [each for each in changed if each.sealed and not each.summarized]
 
     def run(self, *, sync: bool = True) -> None:
         """Write, and return when it is durable; StoreError if that fails."""
-        created = False
-        for segment, buffer in self._parts:
-            if segment.file is None:
-                path = segment_path(self._folder, segment.number)
-                file = self._fs.open(path, create=True)
-                if file.size() == 0:
-                    file.append(file_header(segment.base_seq))
-                segment.file = file
-                created = True
-            buffer.seal()
-            segment.file.append(buffer.peek())
+        self.running = True
+        try:
+            self._run(sync or self.work.needs_sync())
+        finally:
+            self.running = False
+
+    def _run(self, sync: bool) -> None:
+        try:
             if sync:
-                segment.file.sync()
-        if created and sync:
-            self._fs.sync_folder(self._folder)
-        for segment in self._to_summarize:
+                for segment in self.work.unsynced:
+                    self._restore(segment, segment.size)
+                    self._sync(segment, segment.size)
+            for segment, buffer in self.parts:  # one after the other: no hole before what is on disk
+                self._write(segment, buffer)
+                if sync:
+                    self._sync(segment, buffer.base + buffer.size)
+            if not sync:
+                return
+            if self.folder_changed:
+                self._fs.sync_folder(self._folder)
+                self.folder_changed = False
+            self._overwrite()
+        except StoreError:
+            self._make_room()
+            raise
+        self.synced = True
+        try:
+            self._summarize()
+            self._remove_doomed()
+        except StoreError as error:
+            self.untidy = error
+
+    def _open(self, segment: Segment, *, create: bool) -> File:
+        if segment.file is None:
+            segment.file = self._fs.open(segment_path(self._folder, segment.number), create=create)
+        file: File = segment.file
+        return file
+
+    def _write(self, segment: Segment, buffer: RecordBuffer) -> None:
+        is_new = buffer.base == FILE_HEADER_SIZE
+        file = self._open(segment, create=is_new)
+        start = 0 if is_new else buffer.base
+        if file.size() != start:
+            file.truncate(start)  # a commit that failed had written it, and may have lost it
+        if is_new:
+            self.folder_changed = True
+            file.append(file_header(segment.start_seq))
+        self._restore(segment, buffer.base)
+        buffer.seal()
+        file.append(buffer.peek())
+
+    def _restore(self, segment: Segment, end: int) -> None:
+        """After a failed sync: write again what earlier commits had written without one."""
+        if segment.doubtful and segment.synced < end:
+            file = self._open(segment, create=False)
+            file.overwrite(segment.synced, file.read(segment.synced, end - segment.synced))
+
+    def _sync(self, segment: Segment, end: int) -> None:
+        file = self._open(segment, create=False)
+        try:
+            file.sync()
+        except StoreError:
+            segment.doubtful = True
+            raise
+        segment.doubtful = False
+        segment.synced = end
+
+    def _overwrite(self) -> None:
+        for each in self.work.overwrites:
+            if each.segment.file is None and not each.segment.synced:
+                continue  # it was given up before it was ever written
+            self._open(each.segment, create=False).overwrite(each.offset, each.data)
+
+    def _summarize(self) -> None:
+        for segment in self.work.unsummarized:
             self._fs.replace(
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
             segment.summarized = True
-        for segment in self.doomed:
-            if segment.file is not None:
-                segment.file.close()
-                segment.file = None
-            self._fs.remove(summary_path(self._folder, segment.number))
-            self._fs.remove(segment_path(self._folder, segment.number))
+
+    def _remove_doomed(self) -> None:
+        unsynced = False
+        for segment in self.work.doomed:
+            if unsynced and _speaks_of_others(segment):
+                self._fs.sync_folder(self._folder)  # what it says was removed must not come back
+                unsynced = False
+            self._remove(segment)
+            unsynced = True
+        if unsynced:
+            self._fs.sync_folder(self._folder)
+        self.removed = self.work.doomed
+
+    def _remove(self, segment: Segment) -> None:
+        self._fs.remove(summary_path(self._folder, segment.number))
+        self._fs.remove(segment_path(self._folder, segment.number))
+
+    def _make_room(self) -> None:
+        """The disk may be full: files whose messages were all removed can go before that is written.
+
+        Not those that say what was removed elsewhere, and not unless a later file is there for sure,
+        because the last file tells which sequences were used.
+        """
+        if self.folder_changed or not self._newest.synced:
+            return
+        try:
+            for segment in self.work.doomed:
+                if not _speaks_of_others(segment):
+                    self._remove(segment)
+        except StoreError as error:
+            self.untidy = error
 
     def give_back(self) -> None:
         """After a failed run: put the bytes in front of what gathered since."""
-        for segment, buffer in self._parts:
+        for segment, buffer in self.parts:
             segment.return_pending(buffer)
+
+
+def _speaks_of_others(segment: Segment) -> bool:
+    return segment.removals.count > 0 or segment.floor > 0

@@ -6,6 +6,7 @@ which thread is decided above.  Errors are ``StoreError`` with the operation and
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -21,15 +22,20 @@ class File(Protocol):
         """Write all of `data` at the end; after an error nothing of it counts."""
 
     def sync(self) -> None:
-        """Return when everything written so far survives a power cut."""
+        """Return when everything written so far survives a power cut.
+
+        After an error, what was written since the last good sync may be forgotten although it can still
+        be read: only what is written once more is sure to be covered by the next sync.
+        """
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file."""
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there (secure erase), and sync."""
+        """Replace bytes that are there, durably."""
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cut the file, durably."""
 
     def size(self) -> int: ...
 
@@ -53,7 +59,8 @@ class FileSystem(Protocol):
     def list(self, folder: str) -> list[str]:
         """Names in a folder; empty if there is no such folder."""
 
-    def make_folder(self, path: str) -> None: ...
+    def make_folder(self, path: str) -> None:
+        """With those above it, durably; no error if it is there."""
 
     def remove_folder(self, path: str) -> None:
         """With everything in it."""
@@ -63,7 +70,7 @@ class FileSystem(Protocol):
 
 
 _HINTS = {errno.ENOSPC: "free some space on this disk", errno.EACCES: "check the owner of the folder"}
-_MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def store_error(op: str, path: str, error: OSError) -> StoreError:
@@ -89,14 +96,17 @@ class RealFile:
             raise store_error("open", path, error) from error
 
     def append(self, data: bytes) -> None:
-        view = memoryview(data)
-        written = 0
         try:
-            while written < len(data):
-                written += os.pwrite(self._fd, view[written:], self._end + written)
+            self._write(self._end, data)
         except OSError as error:
             raise store_error("write", self.path, error) from error
-        self._end += written  # only now: what a failed write left behind is overwritten by the next
+        self._end += len(data)  # only now: what a failed write left behind is overwritten by the next
+
+    def _write(self, offset: int, data: bytes) -> None:
+        written = 0
+        with memoryview(data) as view:
+            while written < len(view):
+                written += os.pwrite(self._fd, view[written:], offset + written)
 
     def sync(self) -> None:
         try:
@@ -112,7 +122,7 @@ class RealFile:
 
     def overwrite(self, offset: int, data: bytes) -> None:
         try:
-            os.pwrite(self._fd, data, offset)
+            self._write(offset, data)
             os.fdatasync(self._fd)
         except OSError as error:
             raise store_error("overwrite", self.path, error) from error
@@ -156,6 +166,8 @@ class RealFileSystem:
                 os.fdatasync(file.fileno())
             os.replace(temporary, path)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # what did not fit need not fill the disk
             raise store_error("replace", path, error) from error
         self.sync_folder(os.path.dirname(path))
 
@@ -182,10 +194,18 @@ class RealFileSystem:
             raise store_error("list", folder, error) from error
 
     def make_folder(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        above = os.path.dirname(path)
+        if above:
+            self.make_folder(above)
         try:
-            os.makedirs(path, mode=0o750, exist_ok=True)
+            os.mkdir(path, mode=0o750)
+        except FileExistsError:
+            return
         except OSError as error:
             raise store_error("create", path, error) from error
+        self.sync_folder(above)
 
     def remove_folder(self, path: str) -> None:
         for name in self.list(path):
@@ -217,7 +237,10 @@ class FolderLock:
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "lock")
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise store_error("open", self._path, error) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -243,7 +266,8 @@ class MemoryFile:
         pass
 
     def read(self, offset: int, size: int) -> bytes:
-        return bytes(memoryview(self._data)[offset : offset + size])
+        # No view: another thread may be writing, and a bytearray that is viewed cannot grow.
+        return bytes(self._data[offset : offset + size])
 
     def overwrite(self, offset: int, data: bytes) -> None:
         self._data[offset : offset + len(data)] = data
@@ -276,10 +300,12 @@ class MemoryFileSystem:
         return file.read(0, file.size())
 
     def replace(self, path: str, data: bytes) -> None:
-        self._files[path] = MemoryFile()
-        self._files[path].append(data)
+        file = MemoryFile()
+        file.append(data)
+        self._files[path] = file
 
     def rename(self, old: str, new: str) -> None:
+        self.open(old, create=False)
         self._files[new] = self._files.pop(old)
 
     def remove(self, path: str) -> None:

@@ -8,6 +8,7 @@ cdef class SubjectNode:
     cdef public unsigned long long first
     cdef public unsigned long long last
     cdef public bint first_exact
+    cdef public bint last_exact
 
 @cython.final
 cdef class SubjectIndex:

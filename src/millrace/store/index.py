@@ -5,7 +5,8 @@ node stands for a subject if its count is not zero, and may have longer subjects
 There are no parent pointers: a million subjects are a million nodes, so every pointer counts.
 
 `first` is exact until the first message of a subject is removed while others remain; then it is a
-lower bound (`first_exact` is False) and ``log`` looks the real one up when somebody asks.
+lower bound (`first_exact` is False) and ``log`` looks the real one up when somebody asks.  So is
+`last`, as an upper bound.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ class SubjectNode:
         self.first = 0
         self.last = 0
         self.first_exact = True
+        self.last_exact = True
 
 
 class SubjectIndex:
@@ -63,6 +65,7 @@ class SubjectIndex:
             node.first_exact = True
         node.count += 1
         node.last = seq
+        node.last_exact = True
 
     def add_many(self, subject: bytes, count: int, first: int, last: int) -> None:
         """Count messages that were summed up elsewhere; all newer than those known."""
@@ -86,9 +89,15 @@ class SubjectIndex:
         if node.count == 0:
             self.subjects -= 1
             self._prune(path, tokens)
-        elif seq == node.first:
-            node.first = seq + 1
-            node.first_exact = False
+        elif node.count == 1 and seq != node.last and node.last_exact:
+            node.first = node.last
+            node.first_exact = True
+        else:
+            if seq == node.first:
+                node.first = seq + 1
+                node.first_exact = False
+            if seq == node.last:
+                node.last_exact = False
 
     def _prune(self, path: list[SubjectNode], tokens: list[bytes]) -> None:
         for position in range(len(tokens) - 1, -1, -1):

@@ -7,56 +7,38 @@ makes it count.  Meanwhile the next batch gathers.  One commit is under way at a
     append, remove ──▶ pending ──begin_commit──▶ Commit.run (write, fdatasync) ──end_commit──▶ committed
 
 Always true:  sequences only rise and are never used twice;  what is at or below `committed` survives a
-crash;  a message that was removed does not come back;  only committed messages can be read.
-Not here:     which messages to keep, and what their headers mean (``jetstream``).
+crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
+Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
+(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Compaction.run`` is called
+on one thread (docs/concurrency.md).
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from millrace.store.commit import Commit, segment_path, summary_path
+from millrace.store.commit import Commit, Overwrite, Work, segment_path
+from millrace.store.compaction import Compaction
 from millrace.store.errors import StoreError
-from millrace.store.fs import File, FileSystem
+from millrace.store.filters import bounds, wanted_subjects
+from millrace.store.fs import FileSystem
 from millrace.store.index import SubjectIndex, SubjectNode
+from millrace.store.losses import Damage, Losses
+from millrace.store.numbers import pack_rising
 from millrace.store.record import WHOLE, Kind, Record, erased_record
-from millrace.store.scan import scan
+from millrace.store.scan import FARTHEST_JUMP
 from millrace.store.segment import Segment
-from millrace.store.summary import Summary, decode, load_tables, pack_rising
-from millrace.subjects.match import matches
+from millrace.store.tables import Tables
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
-_LOADED_SEGMENTS = 16  # sealed segments whose tables are kept
 _REMOVED = int(Kind.REMOVED)
 _FLOOR = int(Kind.FLOOR)
 _SKIP = int(Kind.SKIP)
 _MESSAGE = int(Kind.MESSAGE)
-
-
-@dataclass(slots=True)
-class Damage:
-    """What a restart or a read found broken; the rest of the log is untouched by it."""
-
-    path: str
-    offset: int
-    bytes: int
-    reason: str
-
-
-@dataclass(slots=True)
-class Losses:
-    """All damage so far."""
-
-    damages: list[Damage] = field(default_factory=list)
-    messages: int = 0
-    bytes: int = 0
-
-    def add(self, damage: Damage, messages: int) -> None:
-        self.damages.append(damage)
-        self.messages += messages
-        self.bytes += damage.bytes
+_ERASE = int(Kind.ERASE)
+_WHOLE = WHOLE
+_FARTHEST_JUMP = FARTHEST_JUMP
 
 
 class Log:
@@ -75,45 +57,49 @@ class Log:
         self.with_headers = 0  # live messages that have headers
         self.committed = 0  # last_seq as of the last commit
         self.segments: list[Segment] = []
+        self.tables = Tables(fs, folder)
         self._bases: list[int] = []
         self._segment_size = segment_size
         self._active: Segment | None = None
-        self._removing: list[int] = []  # removals to be logged with the next commit
-        self._floor = 0  # a floor to be logged with the next commit
-        self._doomed: list[Segment] = []  # segments whose files go with the next commit
-        self._loaded: list[Segment] = []  # sealed segments with tables, the latest used last
         self._last_subject: bytes | None = None
         self._last_node: SubjectNode | None = None
         self._commit: Commit | None = None
+        self._compaction: Compaction | None = None
+        self._closed = False
+        # For the next commit:
+        self._removing: list[int] = []
+        self._erasing: list[int] = []
+        self._floor = 0
+        self._doomed: list[Segment] = []
+        self._renamed = False  # a compacted file took the place of another
+        self._work = Work()  # and what the commits before it left
 
     # -- opening (see ``recovery``) ---------------------------------------------------------------
 
     def adopt(self, segment: Segment) -> None:
         """Take in the next segment found on disk; its subjects are in the index already."""
         if self._active is not None:
-            self._active.sealed = True
+            self._seal(self._active)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
         self._active = segment
-        if segment.loaded:
-            self._loaded.append(segment)
         self.messages += segment.count
         self.record_bytes += segment.all_bytes
+        self.with_headers += segment.with_headers
         if segment.last_seq > self.last_seq:
             self.last_seq = segment.last_seq
-        self.last_timestamp = max(self.last_timestamp, segment.last_timestamp)
+        if segment.last_timestamp > self.last_timestamp:
+            self.last_timestamp = segment.last_timestamp
 
     def settle(self) -> None:
         """All segments are there: apply what they say about removals, and start from there."""
-        if self._active is not None and self._active in self._loaded:
-            self._loaded.remove(self._active)
         if self.segments:
             self.first_seq = self.segments[0].base_seq
-        floor = max((segment.floor for segment in self.segments), default=0)
+        floor = max([segment.floor for segment in self.segments], default=0)
         if floor:
             self.remove_below(floor)
         for segment in list(self.segments):
-            for seq in segment.removals:
+            for seq in segment.removals.to_list():
                 target = self.segment_of(seq)
                 ordinal = target.ordinal_of(seq) if target is not None else -1
                 if target is not None and ordinal >= 0:
@@ -141,7 +127,7 @@ class Log:
         if segment is None or segment.size >= self._segment_size:
             segment = self._roll()
         seq = self.last_seq + 1
-        total = segment.pending.add(_MESSAGE, seq, timestamp, subject, source, start, header_size, size)
+        total = segment.write(_MESSAGE, seq, timestamp, subject, source, start, header_size, size)
         segment.note(seq, timestamp, subject, header_size > 0, total)
         if marks:
             segment.marks |= marks
@@ -163,27 +149,49 @@ class Log:
 
     def skip_to(self, seq: int, timestamp: int) -> None:
         """Use up all sequences up to and including `seq` without storing anything."""
-        segment = self._active or self._roll()
-        total = segment.pending.add(_SKIP, seq, timestamp, b"", b"", 0, 0, 0)
-        segment.note_other(total)
+        if seq <= self.last_seq:
+            raise ValueError(f"sequence {seq} is used up already")
+        if seq - self.last_seq > _FARTHEST_JUMP:
+            self.last_seq = seq
+            # The new file says where it begins, the number left out that this is no loss.
+            segment = self.begin_segment(self._next_number() + 1)
+        else:
+            segment = self._writable()
+        segment.note_other(segment.write(_SKIP, seq, timestamp, b"", b"", 0, 0, 0))
         segment.last_seq = seq
         self.last_seq = seq
         self.last_timestamp = timestamp
         if self.messages == 0:
             self.first_seq = seq + 1
 
+    def _writable(self) -> Segment:
+        segment = self._active
+        if segment is None or segment.size >= self._segment_size:
+            segment = self._roll()
+        return segment
+
     def _roll(self) -> Segment:
+        return self.begin_segment(self._next_number())
+
+    def _next_number(self) -> int:
+        return self._active.number + 1 if self._active is not None else 1
+
+    def begin_segment(self, number: int) -> Segment:
         """Seal the active segment and begin another."""
-        number = 1
         if self._active is not None:
-            self._active.sealed = True
-            self._loaded.append(self._active)
-            number = self._active.number + 1
+            self._seal(self._active)
         segment = Segment(number, self.last_seq + 1)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
         self._active = segment
         return segment
+
+    def _seal(self, segment: Segment) -> None:
+        segment.sealed = True
+        if segment.loaded:
+            self.tables.keep(segment)
+        if not segment.summarized:
+            self._work.unsummarized.append(segment)
 
     # -- committing -------------------------------------------------------------------------------
 
@@ -197,55 +205,113 @@ class Log:
         """There is something for the next commit."""
         return bool(
             self._removing
+            or self._erasing
             or self._floor
             or self._doomed
-            or any(segment.pending.size for segment in self.segments[-2:])
+            or self._renamed
+            or (self._active is not None and self._active.pending.size)
         )
 
-    def begin_commit(self) -> Commit | None:
-        """What there is to write; None if nothing, or if a commit is under way."""
-        if self._commit is not None:
+    def begin_commit(self, *, flush: bool = False) -> Commit | None:
+        """What there is to write; None if nothing, or if a commit is under way.
+
+        `flush`: what earlier commits only wrote, or could not tidy up, is reason enough.
+        """
+        if self._commit is not None or self._active is None:
+            return None
+        if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
         self._log_removals()
-        if not self._doomed and not any(each.pending.size for each in self.segments[-2:]):
-            return None
-        doomed, self._doomed = self._doomed, []
-        changed = [each for each in self.segments if each.pending.size]
-        self._commit = Commit(self.fs, self.folder, changed, doomed, self.last_seq)
+        changed = self._changed()
+        work, self._work = self._work, Work()
+        work.unsynced = [each for each in work.unsynced if each not in changed]
+        work.doomed += self._doomed
+        work.folder_changed = work.folder_changed or self._renamed
+        self._doomed = []
+        self._renamed = False
+        self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
         return self._commit
+
+    def _changed(self) -> list[Segment]:
+        """Segments with something to write: always the last ones."""
+        changed: list[Segment] = []
+        for segment in reversed(self.segments):
+            if segment.pending.size == 0:
+                break
+            changed.append(segment)
+        changed.reverse()
+        return changed
 
     def end_commit(self, commit: Commit) -> None:
         """The commit's ``run`` returned."""
-        self._commit = None
         self.committed = commit.last_seq
-        self._trim_loaded()
+        work = commit.work
+        for segment, _ in commit.parts:
+            segment.writing = None
+        if commit.synced:
+            for each in work.overwrites:
+                each.segment.pins -= 1
+            for segment in commit.removed:
+                _close(segment)
+            work = Work(
+                unsummarized=[each for each in work.unsummarized if not each.summarized],
+                doomed=[] if commit.removed else work.doomed,
+            )
+        else:
+            work.unsynced += [segment for segment, _ in commit.parts]
+        self._finish(commit, work)
+        for segment, _ in commit.parts:
+            self._retire(segment)
+        self.tables.trim()
 
     def fail_commit(self, commit: Commit) -> None:
         """The commit's ``run`` raised: nothing of it counts; its bytes are kept for another try."""
-        self._commit = None
         commit.give_back()
-        self._doomed = commit.doomed + self._doomed
+        self._finish(commit, commit.work)
+
+    def _finish(self, commit: Commit, left: Work) -> None:
+        """Put what was left undone in front of what gathered since."""
+        self._commit = None
+        since = self._work
+        gone = set(left.doomed) | set(self._doomed) | set(commit.removed)
+        self._work = Work(
+            [each for each in left.unsynced + since.unsynced if each not in gone],
+            left.overwrites + since.overwrites,
+            [each for each in left.unsummarized + since.unsummarized if each not in gone],
+            left.doomed + since.doomed,
+            commit.folder_changed or since.folder_changed,
+        )
+        if self._closed:
+            self.close()
 
     def _log_removals(self) -> None:
-        if not self._removing and not self._floor:
-            return
-        segment = self._active or self._roll()
+        if self._removing and min(self._removing) < self.first_seq:
+            self._floor = max(self._floor, self.first_seq)
         if self._floor:
-            total = segment.pending.add(_FLOOR, self._floor, self.last_timestamp, b"", b"", 0, 0, 0)
-            segment.note_other(total)
+            segment = self._writable()
+            segment.note_other(segment.write(_FLOOR, self._floor, self.last_timestamp, b"", b"", 0, 0, 0))
             segment.floor = max(segment.floor, self._floor)
-        removed = sorted({seq for seq in self._removing if seq >= self._floor})
-        if removed:
-            body = pack_rising(removed)
-            total = segment.pending.add(
-                _REMOVED, len(removed), self.last_timestamp, b"", body, 0, 0, len(body)
-            )
-            segment.note_other(total)
-            segment.removals.extend(removed)
+        self._log_list(_REMOVED, sorted({seq for seq in self._removing if seq >= self._floor}))
+        self._log_list(_ERASE, sorted(self._erasing))
         self._removing = []
+        self._erasing = []
         self._floor = 0
 
+    def _log_list(self, kind: int, seqs: list[int]) -> None:
+        if not seqs:
+            return
+        segment = self._writable()
+        body = pack_rising(seqs)
+        total = segment.write(kind, len(seqs), self.last_timestamp, b"", body, 0, 0, len(body))
+        segment.note_other(total)
+        segment.removals.extend(seqs)
+
     # -- finding ----------------------------------------------------------------------------------
+
+    def position_of(self, seq: int) -> int:
+        """Of the segment that has or had `seq`, or of the first one behind it."""
+        position = bisect.bisect_right(self._bases, seq) - 1
+        return position if position > 0 else 0
 
     def segment_of(self, seq: int) -> Segment | None:
         """The segment that has or had `seq`, its tables loaded."""
@@ -253,8 +319,18 @@ class Log:
         if position < 0:
             return None
         segment = self.segments[position]
-        self._load(segment)
+        if not segment.loaded:
+            self.load(segment)
         return segment
+
+    def load(self, segment: Segment) -> None:
+        """Make sure that the segment's tables are there."""
+        if not segment.loaded:
+            found = self.tables.load(segment)
+            if found is not None:
+                self._relearn(segment, found)
+            if not segment.summarized and segment not in self._work.unsummarized:
+                self._work.unsummarized.append(segment)
 
     def has(self, seq: int) -> bool:
         segment = self.segment_of(seq)
@@ -262,11 +338,13 @@ class Log:
 
     def next_seq(self, seq: int) -> int:
         """The first live sequence that is not below `seq`; 0 if there is none."""
-        position = max(bisect.bisect_right(self._bases, seq) - 1, 0)
-        for segment in self.segments[position:]:
+        position = self.position_of(seq)
+        while position < len(self.segments):
+            segment = self.segments[position]
+            position += 1
             if segment.live == 0 or segment.last_seq < seq:
                 continue
-            self._load(segment)
+            self.load(segment)
             ordinal = segment.next_live(segment.first_not_below(seq))
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
@@ -274,11 +352,18 @@ class Log:
 
     def next_match(self, seq: int, pattern: bytes) -> int:
         """The first live sequence not below `seq` whose subject falls under `pattern`; 0 if none."""
-        position = max(bisect.bisect_right(self._bases, seq) - 1, 0)
-        for segment in self.segments[position:]:
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if seq < lowest:
+            seq = lowest
+        position = self.position_of(seq)
+        while position < len(self.segments) and seq <= highest:
+            segment = self.segments[position]
+            position += 1
             if segment.live == 0 or segment.last_seq < seq:
                 continue
-            self._load(segment)
+            if segment.base_seq > highest:
+                return 0
+            self.load(segment)
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
@@ -289,16 +374,22 @@ class Log:
 
     def last_match(self, seq: int, pattern: bytes) -> int:
         """The last live sequence not above `seq` whose subject falls under `pattern`; 0 if none."""
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if seq > highest:
+            seq = highest
         position = bisect.bisect_right(self._bases, seq)
-        for segment in reversed(self.segments[:position]):
+        while position > 0 and seq > 0:
+            position -= 1
+            segment = self.segments[position]
+            if segment.last_seq < lowest:
+                return 0
             if segment.live == 0:
                 continue
-            self._load(segment)
+            self.load(segment)
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
-            start = segment.first_not_below(seq + 1) - 1
-            ordinal = segment.previous_match(start, wanted)
+            ordinal = segment.previous_match(segment.first_not_below(seq + 1) - 1, wanted)
             if ordinal >= 0:
                 return segment.seq_at(ordinal)
         return 0
@@ -318,54 +409,88 @@ class Log:
         node = self.index.find(subject)
         if node is None:
             return 0
-        if not self.has(node.last):
+        if not node.last_exact:
             node.last = self.last_match(node.last, subject)
+            node.last_exact = True
         return node.last
 
     def seq_at_time(self, timestamp: int) -> int:
         """The first live sequence stored at or after `timestamp`; 0 if there is none."""
+        record = Record()
         for segment in self.segments:
             if segment.live == 0 or segment.last_timestamp < timestamp:
                 continue
-            self._load(segment)
-            low, high = 0, segment.count
-            record = Record()
-            while low < high:
-                middle = (low + high) // 2
-                self._read(segment, middle, record)
-                if record.timestamp < timestamp:
-                    low = middle + 1
-                else:
-                    high = middle
-            found = segment.next_live(low)
-            if found < segment.count:
-                return segment.seq_at(found)
+            self.load(segment)
+            ordinal = 0 if segment.times_fall else self._ordinal_at_time(segment, timestamp, record)
+            ordinal = segment.next_live(ordinal)
+            while ordinal < segment.count:
+                if not segment.times_fall:
+                    return segment.seq_at(ordinal)
+                if self._look(segment, ordinal, record) and record.timestamp >= timestamp:
+                    return segment.seq_at(ordinal)
+                ordinal = segment.next_live(ordinal + 1)
         return 0
+
+    def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
+        low, high = 0, segment.count
+        while low < high:
+            middle = (low + high) // 2
+            probe = middle
+            while probe < high and not self._look(segment, probe, record):
+                probe += 1
+            if probe < high and record.timestamp < timestamp:
+                low = probe + 1
+            else:
+                high = middle
+        return low
 
     # -- reading ----------------------------------------------------------------------------------
 
     def get(self, seq: int, record: Record) -> bool:
         """Point `record` at a committed message; False if it is not there (any more)."""
-        if seq > self.committed:
-            return False
+        return seq <= self.committed and self.peek(seq, record)
+
+    def peek(self, seq: int, record: Record) -> bool:
+        """The same for messages that are not committed yet as well."""
         segment = self.segment_of(seq)
         if segment is None:
             return False
         ordinal = segment.ordinal_of(seq)
         if ordinal < 0:
             return False
-        return self._read(segment, ordinal, record)
+        return self._look(segment, ordinal, record) and record.is_message()
 
-    def _read(self, segment: Segment, ordinal: int, record: Record) -> bool:
+    def _look(self, segment: Segment, ordinal: int, record: Record) -> bool:
+        """Point `record` at what is or was a message; damage is reported and the message given up."""
         offset = segment.offset_at(ordinal)
         size = segment.size_of(ordinal)
-        data = self._file(segment).read(offset, size)
-        if record.read(data, 0, len(data), True) == WHOLE and record.seq == segment.seq_at(ordinal):
+        seq = segment.seq_at(ordinal)
+        data = self._bytes(segment, offset, size)
+        verify = seq <= self.committed  # checksums are filled in when it is written
+        found = record.read(data, 0, len(data), verify, offset)
+        if found == _WHOLE and record.seq == seq and record.is_numbered():
+            if not record.is_message():
+                self.remove(seq)  # it was erased
             return True
-        path = segment_path(self.folder, segment.number)
-        self.losses.add(Damage(path, offset, size, "damaged record"), 1)
-        self.remove(segment.seq_at(ordinal))
+        self.report_damage(segment, ordinal)
         return False
+
+    def _bytes(self, segment: Segment, offset: int, size: int) -> bytes:
+        if segment.pending.size and offset >= segment.pending.base:
+            return segment.pending.slice(offset - segment.pending.base, size)
+        writing = segment.writing
+        if writing is not None and offset >= writing.base:
+            return writing.slice(offset - writing.base, size)
+        data: bytes = self.tables.file(segment).read(offset, size)
+        return data
+
+    def report_damage(self, segment: Segment, ordinal: int) -> None:
+        """A record is not what it should be: say so, and give the message up."""
+        seq = segment.seq_at(ordinal)
+        if self.remove(seq):
+            path = segment_path(self.folder, segment.number)
+            damage = Damage(path, segment.offset_at(ordinal), segment.size_of(ordinal), "damaged record")
+            self.losses.add(damage, 1)
 
     def sequences(self, first: int, last: int) -> Iterator[int]:
         """Live sequences from `first` to `last`."""
@@ -393,17 +518,19 @@ class Log:
 
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
-        seq = min(seq, self.last_seq + 1)
+        if seq > self.last_seq + 1:
+            seq = self.last_seq + 1
         before = self.messages
         while self.segments and self.segments[0] is not self._active and self.segments[0].last_seq < seq:
             self._drop_whole(self.segments[0])
         if self.segments and self.first_seq < seq and self.messages:
             segment = self.segments[0]
-            self._load(segment)
+            self.load(segment)
             ordinal = segment.next_live(0)
             while ordinal < segment.count and segment.seq_at(ordinal) < seq:
                 self._forget(segment, ordinal)
                 ordinal = segment.next_live(ordinal + 1)
+            self._retire(segment)
         if self.messages != before:
             self._floor = max(self._floor, seq)
         self._advance_first(max(seq, self.first_seq))
@@ -412,10 +539,15 @@ class Log:
     def remove_matching(self, pattern: bytes, below: int) -> int:
         """Take away every message under `pattern` whose sequence is below `below`; how many."""
         before = self.messages
-        for segment in list(self.segments):
-            if segment.live == 0 or segment.base_seq >= below:
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if below > highest + 1:
+            below = highest + 1
+        for segment in self.segments[self.position_of(lowest) :]:
+            if segment.base_seq >= below:
+                break
+            if segment.live == 0:
                 continue
-            self._load(segment)
+            self.load(segment)
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
@@ -425,30 +557,40 @@ class Log:
                 self._forget(segment, ordinal)
                 ordinal = segment.next_match(ordinal + 1, wanted)
             self._retire(segment)
-        self._advance_first(self.first_seq)
+        if self.messages != before:
+            self._advance_first(self.first_seq)
         return before - self.messages
 
     def erase(self, seq: int) -> bool:
-        """Remove a message and overwrite its content on disk; returns when that is durable."""
+        """Remove a message; the next commit also overwrites its content on disk."""
         segment = self.segment_of(seq)
-        if segment is None or seq > self.committed:
+        if segment is None:
             return False
         ordinal = segment.ordinal_of(seq)
         if ordinal < 0:
             return False
+        record = Record()
+        if not self._look(segment, ordinal, record):
+            return False
         offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-        self._file(segment).overwrite(offset, erased_record(seq, size))
+        self.overwrite(segment, offset, erased_record(seq, record.timestamp, size, offset))
+        self._erasing.append(seq)
         return self.remove(seq)
+
+    def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
+        """Have the next commit destroy what is there."""
+        segment.pins += 1  # its file stays open for the thread that will do it
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True
+        self._work.overwrites.append(Overwrite(segment, offset, data))
 
     def _forget(self, segment: Segment, ordinal: int) -> None:
         """Take a live message out of every count."""
         size = segment.size_of(ordinal)
-        subject = segment.subject_at(ordinal)
-        seq = segment.seq_at(ordinal)
         if segment.has_headers(ordinal):
             self.with_headers -= 1
+        self.index.discount(segment.subject_at(ordinal), segment.seq_at(ordinal))
         segment.mark_removed(ordinal, size)
-        self.index.discount(subject, seq)
         self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
@@ -457,9 +599,11 @@ class Log:
         found = self.next_seq(seq) if self.messages else 0
         self.first_seq = found or self.last_seq + 1
 
+    # -- segments go ------------------------------------------------------------------------------
+
     def _drop_whole(self, segment: Segment) -> None:
         if segment.live:
-            self._load(segment)
+            self.load(segment)
             ordinal = segment.next_live(0)
             while ordinal < segment.count:
                 self._forget(segment, ordinal)
@@ -467,85 +611,145 @@ class Log:
         self._drop(segment)
 
     def _retire(self, segment: Segment) -> None:
-        """A sealed segment without live messages is not needed."""
-        if segment.sealed and segment.live == 0 and segment.pending.size == 0:
+        """A sealed segment without live messages is not needed, unless for what it says of others."""
+        if not segment.sealed or segment.live or segment.pending.size or segment not in self.segments:
+            return
+        needed = self._needed_removals(segment)
+        if len(needed) * 6 < segment.size:  # otherwise saying it again saves no room
             self._drop(segment)
+
+    def _needed_removals(self, segment: Segment) -> list[int]:
+        """What it says was removed, and still lies in the file of another."""
+        return [seq for seq in segment.removals.to_list() if self._lies_elsewhere(seq, segment)]
 
     def _drop(self, segment: Segment) -> None:
         position = self.segments.index(segment)
         del self.segments[position]
         del self._bases[position]
-        if segment in self._loaded:
-            self._loaded.remove(segment)
+        segment.epoch += 1
+        self.tables.drop(segment)
+        self._last_node = None
         # What its removals were about may still lie in older files: say it again.
-        self._removing.extend(seq for seq in segment.removals if self._lies_in_a_file(seq))
+        self._removing.extend(self._needed_removals(segment))
         if segment.floor > self.segments[0].base_seq:
             self._floor = max(self._floor, segment.floor)
-        self._doomed.append(segment)
-
-    def _lies_in_a_file(self, seq: int) -> bool:
-        position = bisect.bisect_right(self._bases, seq) - 1
-        return position >= 0 and seq <= self.segments[position].last_seq
-
-    def _file(self, segment: Segment) -> File:
-        if segment.file is None:
-            segment.file = self.fs.open(segment_path(self.folder, segment.number), create=False)
-        return segment.file
-
-    # -- tables of sealed segments ----------------------------------------------------------------
-
-    def _load(self, segment: Segment) -> None:
-        if segment.loaded:
-            return
-        summary = self._summary(segment)
-        if summary is None:
-            self._load_by_scan(segment)
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True  # its end dooms the segment
         else:
-            load_tables(segment, summary)
-        self._loaded.append(segment)
-        self._trim_loaded()
+            self._doom(segment)
+        for other in list(self.segments):
+            if other.live == 0:  # it was kept for what it says of this one, perhaps
+                self._retire(other)
 
-    def _load_by_scan(self, segment: Segment) -> None:
-        """The summary is gone or broken: read the file itself."""
-        file = self._file(segment)
-        scanned = Segment(segment.number, segment.base_seq)
-        scan(scanned, file.read(0, file.size()))
-        segment.adopt_tables(scanned)
+    def _doom(self, segment: Segment) -> None:
+        self._doomed.append(segment)
+        for waiting in (self._work.unsynced, self._work.unsummarized):
+            if segment in waiting:
+                waiting.remove(segment)
 
-    def _summary(self, segment: Segment) -> Summary | None:
+    def _lies_elsewhere(self, seq: int, segment: Segment) -> bool:
+        """Whether the file of another segment may have `seq`."""
+        position = bisect.bisect_right(self._bases, seq) - 1
+        if position < 0:
+            return False
+        other = self.segments[position]
+        if other is segment or seq > other.last_seq:
+            return False
+        return other.holds(seq) if other.loaded else True
+
+    def _relearn(self, segment: Segment, found: Segment) -> None:
+        """Summary and file are damaged, and the file holds less than was known: count again."""
+        path = segment_path(self.folder, segment.number)
+        self.losses.add(Damage(path, 0, segment.size, "damaged segment"), max(segment.live - found.count, 0))
+        gone = set(self._removing)
+        for each in self.segments:
+            gone.update(each.removals.to_list())
+        segment.become(found)
+        for ordinal in range(segment.count):
+            seq = segment.seq_at(ordinal)
+            if seq in gone or seq < self.first_seq:
+                segment.mark_removed(ordinal, segment.size_of(ordinal))
+        self.count_again()
+
+    def count_again(self) -> None:
+        """Make the index and all counts anew from what the segments hold."""
+        self.index.clear()
+        self._last_node = None
+        self.messages = self.record_bytes = self.with_headers = 0
+        for segment in list(self.segments):
+            self.load(segment)
+            ordinal = segment.next_live(0)
+            while ordinal < segment.count:
+                self.index.add(segment.subject_at(ordinal), segment.seq_at(ordinal))
+                self.messages += 1
+                self.record_bytes += segment.size_of(ordinal)
+                self.with_headers += segment.has_headers(ordinal)
+                ordinal = segment.next_live(ordinal + 1)
+        self._advance_first(self.first_seq)
+
+    # -- compaction (see ``compaction``) ----------------------------------------------------------
+
+    def compaction_candidate(self) -> Segment | None:
+        """A sealed segment that is mostly dead; None if there is none, or one is being compacted."""
+        under_way = self._commit is not None and self._commit.work.folder_changed
+        if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
+            return None  # two files exchanged at once could not vouch for each other
+        for segment in self.segments:
+            if segment.live == 0 or segment.live_bytes * 2 >= segment.size:
+                continue
+            if segment.sealed and segment.summarized and not segment.pins and segment.pending.size == 0:
+                return segment
+        return None
+
+    def begin_compaction(self, segment: Segment) -> Compaction:
+        """Prepare to write a segment anew; ``run`` it elsewhere, then call ``end_compaction``."""
+        self.load(segment)
+        file = self.tables.file(segment)
+        segment.pins += 1
+        kept = self._needed_removals(segment)
+        self._compaction = Compaction(self.fs, self.folder, segment, file, kept)
+        return self._compaction
+
+    def end_compaction(self, compaction: Compaction) -> bool:
+        """``run`` returned or raised: put the new file in place; False if it is not to be used."""
+        self._compaction = None
+        segment = compaction.segment
+        segment.pins -= 1
+        fresh = compaction.fresh
+        if segment not in self.segments:
+            self._doom(segment)
+        for seq in compaction.damaged:
+            ordinal = segment.ordinal_of(seq)
+            if ordinal >= 0:
+                self.report_damage(segment, ordinal)
+        if compaction.cancelled or fresh is None or segment not in self.segments:
+            compaction.discard()
+            return False
         try:
-            return decode(self.fs.read_all(summary_path(self.folder, segment.number)))
-        except (StoreError, ValueError):
-            return None
-
-    def _trim_loaded(self) -> None:
-        while len(self._loaded) > _LOADED_SEGMENTS:
-            oldest = self._loaded[0]
-            if oldest.pending.size or not oldest.summarized:
-                return  # its summary is not written yet
-            del self._loaded[0]
-            oldest.unload()
-            if oldest.file is not None:
-                oldest.file.close()
-                oldest.file = None
+            compaction.put_in_place()
+        except StoreError:
+            compaction.discard()
+            return False
+        gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
+        _close(segment)
+        segment.become(fresh)
+        segment.file = fresh.file
+        for ordinal in gone:
+            segment.mark_removed(ordinal, segment.size_of(ordinal))
+        self._work.unsummarized.append(segment)
+        self._renamed = True
+        return True
 
     def close(self) -> None:
-        for segment in self.segments:
-            if segment.file is not None:
-                segment.file.close()
-                segment.file = None
+        """Close all files; if a commit is running, when it has ended."""
+        self._closed = True
+        if self._commit is not None and self._commit.running:
+            return
+        for segment in [*self.segments, *self._doomed, *self._work.doomed]:
+            _close(segment)
 
 
-def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
-    """A flag for each subject of the segment that falls under `pattern`; None if none does."""
-    if b"*" not in pattern and b">" not in pattern:
-        number = segment.subject_id(pattern)
-        if number < 0:
-            return None
-        flags = bytearray(len(segment.subjects))
-        flags[number] = 1
-        return bytes(flags)
-    if pattern == b">":
-        return b"\x01" * len(segment.subjects)
-    flags = bytearray(matches(subject, pattern) for subject in segment.subjects)
-    return bytes(flags) if 1 in flags else None
+def _close(segment: Segment) -> None:
+    if segment.file is not None:
+        segment.file.close()
+        segment.file = None

@@ -8,7 +8,15 @@ cdef class Numbers(GrowingBuffer):
     cdef readonly Py_ssize_t count
 
     cpdef push(self, unsigned long long value)
+    cpdef extend(self, list values)
+    @cython.locals(index=Py_ssize_t)
+    cpdef list to_list(self)
     @cython.locals(p="const unsigned char*", start=Py_ssize_t, step=Py_ssize_t, value="unsigned long long", byte="unsigned long long")
     cpdef unsigned long long at(self, Py_ssize_t index) noexcept
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cpdef Py_ssize_t first_not_below(self, unsigned long long value) noexcept
+
+@cython.locals(rest="unsigned long long")
+cpdef bytes pack_rising(list values)
+@cython.locals(byte="unsigned long long", last="unsigned long long", shift=int)
+cpdef tuple unpack_rising(bytes data, Py_ssize_t position, Py_ssize_t count)

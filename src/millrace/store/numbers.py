@@ -1,4 +1,4 @@
-"""A list of unsigned numbers of four or eight bytes, packed: what an array of C would be."""
+"""Lists of unsigned numbers in little room: in memory as an array of C would be, on disk as differences."""
 
 import cython
 
@@ -18,6 +18,13 @@ class Numbers(GrowingBuffer):
         self.reserve(self.width)
         self.put_little(value, self.width)
         self.count += 1
+
+    def extend(self, values: list[int]) -> None:
+        for value in values:
+            self.push(value)
+
+    def to_list(self) -> list[int]:
+        return [self.at(index) for index in range(self.count)]
 
     def at(self, index: int) -> int:
         """The number at `index`, which must be there."""
@@ -42,3 +49,36 @@ class Numbers(GrowingBuffer):
             else:
                 high = middle
         return low
+
+
+def pack_rising(values: list[int]) -> bytes:
+    """Rising numbers as differences, seven bits a byte."""
+    out = bytearray()
+    last = 0
+    for value in values:
+        rest = value - last
+        last = value
+        while rest >= 0x80:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def unpack_rising(data: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """The numbers that ``pack_rising`` packed, and where they end; ValueError if they are cut."""
+    values = []
+    last = 0
+    for _ in range(count):
+        shift = 0
+        while True:
+            if position >= len(data) or shift > 63:
+                raise ValueError("these are not packed numbers")
+            byte = data[position]
+            position += 1
+            last += (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        values.append(last)
+    return values, position

@@ -5,9 +5,11 @@ from millrace.store.checksum cimport crc_of
 
 cdef int _MESSAGE
 cdef int _HEADERS
+cdef int _ERASED
 cdef int _LAST_KIND
 cdef Py_ssize_t _HEADER_SIZE
 cdef unsigned int _SIZE_MASK
+cdef Py_ssize_t _MAX_SUBJECT
 cdef int _KIND_SHIFT
 cdef int _WHOLE
 cdef int _CUT
@@ -17,6 +19,7 @@ cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py
 
 @cython.final
 cdef class RecordBuffer(GrowingBuffer):
+    cdef public Py_ssize_t base
     cdef Py_ssize_t _sealed
 
     @cython.locals(subject_size=Py_ssize_t, total=Py_ssize_t)
@@ -24,11 +27,11 @@ cdef class RecordBuffer(GrowingBuffer):
         self, int kind, unsigned long long seq, long long timestamp, bytes subject,
         bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
     ) except -1
-    @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, size="unsigned int", crc="unsigned int")
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, base=Py_ssize_t, size="unsigned int", crc="unsigned int")
     cpdef seal(self)
-    cpdef bytes take_records(self)
+    cpdef bytes slice(self, Py_ssize_t start, Py_ssize_t size)
 
-cdef unsigned int _crc_of_record(const unsigned char* p, Py_ssize_t at, Py_ssize_t size) noexcept nogil
+cdef unsigned int _crc_of_record(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, Py_ssize_t position) noexcept nogil
 
 @cython.final
 cdef class Record:
@@ -48,10 +51,13 @@ cdef class Record:
         p="const unsigned char*", first="unsigned int", size="unsigned int", kind=int,
         subject_size=Py_ssize_t, position=Py_ssize_t, header_size=Py_ssize_t,
     )
-    cpdef int read(self, bytes buf, Py_ssize_t at, Py_ssize_t end, bint verify) except? -2
+    cpdef int read(self, bytes buf, Py_ssize_t at, Py_ssize_t end, bint verify, Py_ssize_t base=*) except? -2
+    cpdef bint is_message(self) noexcept
+    cpdef bint is_numbered(self) noexcept
     cpdef bytes subject(self)
     cpdef bytes headers(self)
     cpdef bytes payload(self)
 
 @cython.locals(value="unsigned long long", byte="unsigned long long", index=Py_ssize_t)
 cdef unsigned long long _read_little(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept
+cdef long long _read_signed(const unsigned char* p, Py_ssize_t at) noexcept

@@ -7,14 +7,17 @@ Little-endian:
     +----------+---------+---------+---------+----------+------------+---------+---------+------+
       kind in its top 4 bits     ns since 1970                only kind HEADERS
 
-`size` counts the whole record.  The checksum (CRC-32C) covers everything behind it, and the size and
-kind as well: they are mixed in, so a record whose length was damaged does not pass by accident.
+`size` counts the whole record.  The checksum (CRC-32C) covers everything behind it; size, kind and the
+record's own place in its file are mixed in.  So a record whose length was damaged does not pass by
+accident, and neither does the image of a record inside somebody's payload, which matters when a
+damaged file is searched for the next sound one.
 
     MESSAGE, HEADERS  a stored message
-    REMOVED           the body lists sequences that are no longer there (see ``removals``)
+    REMOVED           the body lists `seq` sequences that are no longer there (``numbers.pack_rising``)
     FLOOR             everything below `seq` is gone
     SKIP              sequences up to and including `seq` are used up without a message
     ERASED            was a message; its content was overwritten on request
+    ERASE             as REMOVED, and the content of these is to be overwritten
 
 Not here: where a record lies (``segment``), what removing one means (``log``).
 """
@@ -35,16 +38,20 @@ class Kind(IntEnum):
     FLOOR = 3
     SKIP = 4
     ERASED = 5
+    ERASE = 6
 
 
 MAX_RECORD = (1 << 28) - 1
+MAX_SUBJECT = (1 << 16) - 1
 HEADER_SIZE = 26
 
 _MESSAGE = int(Kind.MESSAGE)
 _HEADERS = int(Kind.HEADERS)
-_LAST_KIND = int(Kind.ERASED)
+_ERASED = int(Kind.ERASED)
+_LAST_KIND = int(Kind.ERASE)
 _HEADER_SIZE = HEADER_SIZE
 _SIZE_MASK = MAX_RECORD
+_MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
 WHOLE = 1  # a record is there and sound
@@ -65,6 +72,7 @@ class RecordBuffer(GrowingBuffer):
 
     def __init__(self) -> None:
         GrowingBuffer.__init__(self)
+        self.base = 0  # where its first byte will lie in the file
         self._sealed = 0
 
     def add(
@@ -85,6 +93,10 @@ class RecordBuffer(GrowingBuffer):
             total += 4
             if kind == _MESSAGE:
                 kind = _HEADERS
+        if start < 0 or size < 0 or header_size > size or start + size > len(source):
+            raise ValueError("headers and body do not lie within their source")
+        if subject_size > _MAX_SUBJECT or total > _SIZE_MASK:
+            raise ValueError(f"a record cannot have {total} bytes, or a subject of {subject_size}")
         self.reserve(total)
         self.put_little(total | (kind << _KIND_SHIFT), 4)
         self.put_little(0, 4)
@@ -102,10 +114,11 @@ class RecordBuffer(GrowingBuffer):
         p = self._store
         end = self.size
         at = self._sealed
+        base = self.base
         with cython.nogil:  # the loop thread goes on meanwhile
             while at < end:
                 size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
-                crc = _crc_of_record(p, at, size)
+                crc = _crc_of_record(p, at, size, base + at)
                 p[at + 4] = crc & 0xFF
                 p[at + 5] = (crc >> 8) & 0xFF
                 p[at + 6] = (crc >> 16) & 0xFF
@@ -113,24 +126,30 @@ class RecordBuffer(GrowingBuffer):
                 at += size
         self._sealed = end
 
-    def take_records(self) -> bytes:
-        """All records, sealed; the buffer is empty afterwards."""
-        self.seal()
-        self._sealed = 0
-        return self.take()
+    def slice(self, start: int, size: int) -> bytes:
+        """A copy of some of the bytes."""
+        return bytes(self._store[start : start + size])
 
 
-def erased_record(seq: int, size: int) -> bytes:
-    """A record of the same size that says nothing but its sequence."""
+def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:
+    """A record of the same size that says nothing but its sequence and time."""
     buffer = RecordBuffer()
+    buffer.base = position
     noise = os.urandom(size - _HEADER_SIZE)
-    buffer.add(int(Kind.ERASED), seq, 0, b"", noise, 0, 0, len(noise))
-    return buffer.take_records()
+    buffer.add(int(Kind.ERASED), seq, timestamp, b"", noise, 0, 0, len(noise))
+    buffer.seal()
+    return buffer.take()
 
 
-def _crc_of_record(p: bytes | bytearray, at: int, size: int) -> int:
+def moved_record(data: bytes, position: int, new_position: int) -> bytes:
+    """The record `data` that lay at `position` as it must be at another place of another file."""
+    crc = int.from_bytes(data[4:8], "little") ^ position ^ new_position
+    return data[:4] + crc.to_bytes(4, "little") + data[8:]
+
+
+def _crc_of_record(p: bytes | bytearray, at: int, size: int, position: int) -> int:
     """Size and kind take part through their own bytes, the checksum field does not."""
-    return crc_of(p, at + 8, at + size) ^ crc_of(p, at, at + 4)
+    return crc_of(p, at + 8, at + size) ^ crc_of(p, at, at + 4) ^ position
 
 
 class Record:
@@ -149,8 +168,8 @@ class Record:
         self.body_start = 0  # of headers and payload together
         self.body_size = 0
 
-    def read(self, buf: bytes, at: int, end: int, verify: bool) -> int:
-        """Look at the record at `at`: WHOLE, CUT or DAMAGED."""
+    def read(self, buf: bytes, at: int, end: int, verify: bool, base: int = 0) -> int:
+        """Look at the record at `at`: WHOLE, CUT or DAMAGED; `base` is where `buf` begins in its file."""
         if end - at < _HEADER_SIZE:
             return _CUT
         p = buf
@@ -162,7 +181,7 @@ class Record:
             return _DAMAGED
         if end - at < size:
             return _CUT
-        if verify and _read_little(p, at + 4, 4) != _crc_of_record(p, at, size):
+        if verify and _read_little(p, at + 4, 4) != _crc_of_record(p, at, size, base + at):
             return _DAMAGED
         position = at + _HEADER_SIZE
         header_size = 0
@@ -178,13 +197,20 @@ class Record:
         self.start = at
         self.size = size
         self.seq = _read_little(p, at + 8, 8)
-        self.timestamp = _read_little(p, at + 16, 8)
+        self.timestamp = _read_signed(p, at + 16)
         self.subject_start = position
         self.subject_size = subject_size
         self.header_size = header_size
         self.body_start = position + subject_size
         self.body_size = at + size - self.body_start
         return _WHOLE
+
+    def is_message(self) -> bool:
+        return self.kind <= _HEADERS
+
+    def is_numbered(self) -> bool:
+        """Whether it is or was a message: its sequence is its own."""
+        return self.kind <= _HEADERS or self.kind == _ERASED
 
     def subject(self) -> bytes:
         return self.buf[self.subject_start : self.subject_start + self.subject_size]
@@ -204,3 +230,9 @@ def _read_little(p: bytes | bytearray, at: int, count: int) -> int:
             value |= byte << (8 * index)
         return value
     return int.from_bytes(p[at : at + count], "little", signed=False)
+
+
+def _read_signed(p: bytes | bytearray, at: int) -> int:
+    if cython.compiled:
+        return _read_little(p, at, 8)  # the type says the rest
+    return int.from_bytes(p[at : at + 8], "little", signed=True)

@@ -3,125 +3,317 @@
 The last segment is always read from its file, because it was growing.  A tail that was torn by a crash
 is cut off behind the last whole record; damage anywhere else is stepped over and reported.  Then
 what was removed is removed again.
+
+A sequence that may have been given to a message is not given to another one: where the end of the last
+file is damaged, as many sequences are skipped as it can have held.  (A file that somebody cut short
+looks like one whose last write did not finish; that cannot be told.)
+
+The rules, with what each of them is good for, are in ``docs/formats/log.md``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import re
+from dataclasses import dataclass
 
 from millrace.store.commit import segment_path, summary_path
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem
-from millrace.store.log import DEFAULT_SEGMENT_SIZE, Damage, Log
-from millrace.store.record import DAMAGED, HEADER_SIZE, Record
-from millrace.store.scan import Scan, scan
-from millrace.store.segment import MAGIC, Segment, file_header
-from millrace.store.summary import SubjectCounts, Summary, decode
+from millrace.store.log import DEFAULT_SEGMENT_SIZE, Log
+from millrace.store.losses import Damage
+from millrace.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
+from millrace.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
+from millrace.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
+from millrace.store.summary import SubjectCounts, Summary, decode, load_tables
 
 _log = logging.getLogger("millrace.store")
+
+_SKIP = int(Kind.SKIP)
+_NAME = re.compile(r"(\d{10})\.(log|sum)$")
 
 
 def open_log(
     fs: FileSystem, folder: str, *, segment_size: int = DEFAULT_SEGMENT_SIZE, first_seq: int = 1
 ) -> Log:
     """The log in `folder`, made if there is none; `first_seq` is for one that is made."""
-    log = Log(fs, folder, segment_size)
     fs.make_folder(folder)
-    numbers = sorted(int(name[:-4]) for name in fs.list(folder) if name.endswith(".log"))
-    for number in numbers[:-1]:
-        summary = _sound_summary(fs, folder, number)
-        if summary is not None:
-            log.adopt(_from_summary(log, summary))
-        else:
-            log.adopt(_from_file(log, number, is_last=False))
-    if numbers:
-        log.adopt(_from_file(log, numbers[-1], is_last=True))
-    else:
-        log.last_seq = first_seq - 1
-        log.first_seq = first_seq
-    log.settle()
+    log = Log(fs, folder, segment_size)
+    log.last_seq = first_seq - 1
+    log.first_seq = first_seq
+    Recovery(log, segment_size).run()
     return log
 
 
-def _sound_summary(fs: FileSystem, folder: str, number: int) -> Summary | None:
-    try:
-        summary = decode(fs.read_all(summary_path(folder, number)))
-    except (StoreError, ValueError):
-        return None
-    if summary is None or summary.number != number:
-        return None
-    file = fs.open(segment_path(folder, number), create=False)
-    fits = file.size() == summary.log_size
-    file.close()
-    return summary if fits else None
+class Recovery:
+    """One opening."""
 
+    def __init__(self, log: Log, segment_size: int) -> None:
+        self._log = log
+        self._fs = log.fs
+        self._folder = log.folder
+        self._segment_size = segment_size
+        self._gaps: list[tuple[Segment, Gap, str]] = []
+        self._erase: list[int] = []
+        self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
 
-def _from_summary(log: Log, summary: Summary) -> Segment:
-    segment = Segment(summary.number, summary.base_seq)
-    segment.last_seq = summary.last_seq
-    segment.first_timestamp = summary.first_timestamp
-    segment.last_timestamp = summary.last_timestamp
-    segment.size = summary.log_size
-    segment.count = segment.live = summary.count
-    segment.live_bytes = segment.all_bytes = summary.live_bytes
-    segment.marks = summary.marks
-    segment.removals = summary.removals
-    segment.floor = summary.floor
-    segment.sealed = segment.summarized = True
-    segment.unload()
-    for each in summary.subjects:
-        log.index.add_many(each.subject, each.count, each.first, each.last)
-    log.with_headers += summary.with_headers
-    return segment
+    def run(self) -> None:
+        logs, summaries = self._list()
+        for number in logs:
+            is_last = number == logs[-1] and number not in summaries
+            tail, self._tail = self._tail, None
+            segment = self._open(number, is_last=is_last)
+            self._check_end(tail, segment)
+            self._log.adopt(segment)
+        if self._log.segments and self._log.segments[-1].sealed:
+            self._begin_after_missing(max(*logs, *summaries) + 1)
+        orphans = sorted(summaries - set(logs))
+        known = self._known_removals() if orphans or self._gaps else _Removed(0, set())
+        self._log.settle()
+        for segment, gap, reason in self._gaps:
+            lost = known.count_alive(gap)
+            if (gap.size or lost) and not self._was_being_erased(gap):
+                self._report(segment.number, gap, reason, lost)
+        for number in orphans:
+            self._check_orphan(number, known)
+        self._erase_again()
 
+    def _list(self) -> tuple[list[int], set[int]]:
+        """The numbers of all segments and of all summaries; what a crash left unfinished goes."""
+        logs: list[int] = []
+        summaries: set[int] = set()
+        for name in self._fs.list(self._folder):
+            match = _NAME.match(name)
+            if match is not None:
+                number = int(match[1])
+                if match[2] == "log":
+                    logs.append(number)
+                else:
+                    summaries.add(number)
+            elif name.endswith(".new") and _NAME.match(name.removesuffix(".new")):
+                with contextlib.suppress(StoreError):
+                    self._fs.remove(f"{self._folder}/{name}")
+        return sorted(logs), summaries
 
-def _from_file(log: Log, number: int, *, is_last: bool) -> Segment:
-    path = segment_path(log.folder, number)
-    file = log.fs.open(path, create=False)
-    data = file.read(0, file.size())
-    if not data.startswith(MAGIC) or len(data) < len(file_header(0)):
-        if is_last and len(data) < len(file_header(0)):  # created, and then the power went
-            file.truncate(0)
-            data = file_header(log.last_seq + 1)
-            file.append(data)
-        else:
-            raise StoreError("open", path, "this is not a segment", hint="restore it from a backup")
-    segment = Segment(number, int.from_bytes(data[8:16], "little"))
-    found = scan(segment, data)
-    _report(log, path, found)
-    if found.end < len(data):
-        _end_of_file(log, segment, path, data, found.end, is_last=is_last)
+    # -- one segment ------------------------------------------------------------------------------
+
+    def _open(self, number: int, *, is_last: bool) -> Segment:
+        summary = self._sound_summary(number) if not is_last else None
+        if summary is not None:
+            return self._from_summary(summary)
+        return self._from_file(number, is_last=is_last)
+
+    def _sound_summary(self, number: int) -> Summary | None:
+        try:
+            summary = decode(self._fs.read_all(summary_path(self._folder, number)))
+        except StoreError:
+            return None
+        if summary is None or summary.number != number:
+            return None
+        file = self._fs.open(segment_path(self._folder, number), create=False)
+        try:
+            return summary if file.size() == summary.log_size else None
+        finally:
+            file.close()
+
+    def _from_summary(self, summary: Summary) -> Segment:
+        segment = _empty_segment(summary)
+        segment.last_seq = summary.last_seq
+        segment.first_timestamp = summary.first_timestamp
+        segment.last_timestamp = summary.last_timestamp
+        segment.times_fall = summary.times_fall
+        segment.size = segment.synced = summary.log_size
+        segment.count = segment.live = summary.count
+        segment.live_bytes = segment.all_bytes = summary.live_bytes
+        segment.with_headers = summary.with_headers
+        segment.marks = summary.marks
+        segment.removals.extend(summary.removals)
+        segment.floor = summary.floor
+        segment.sealed = segment.summarized = True
+        segment.unload()
+        for each in summary.subjects:
+            self._log.index.add_many(each.subject, each.count, each.first, each.last)
+        return segment
+
+    def _from_file(self, number: int, *, is_last: bool) -> Segment:
+        file = self._fs.open(segment_path(self._folder, number), create=False)
+        data = file.read(0, file.size())
+        start_seq = start_in_header(data)
+        segment = Segment(number, start_seq or self._log.last_seq + 1)
+        segment.file = file
+        found = scan(segment, data, start_seq is not None)
+        if start_seq is None:
+            self._mend_header(segment, data, is_last=is_last)
+        for gap in found.gaps:
+            self._gaps.append((segment, gap, "damaged record"))
+        self._erase += found.erase
         if is_last:
+            self._cut_tail(segment, data, found)
+        else:
+            self._tail = found.open_gap
+            rest = len(data) - found.end
+            if rest > 0:
+                segment.note_gap(len(data))
+                gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, 0)
+                self._gaps.append((segment, gap, "damaged end"))
+                self._tail = self._tail or gap
+            segment.sealed = True
+        segment.synced = segment.size
+        counts = SubjectCounts(segment)
+        for index, subject in enumerate(segment.subjects):
+            self._log.index.add_many(subject, counts.counts[index], counts.firsts[index], counts.lasts[index])
+        return segment
+
+    def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
+        """Write the header again; a last file that has nothing else was just created when power went."""
+        file = segment.file
+        assert file is not None
+        if len(data) > FILE_HEADER_SIZE or not is_last:
+            self._gaps.append((segment, Gap(0, FILE_HEADER_SIZE, 1, 0, 0), "damaged header"))
+        try:
+            file.overwrite(0, file_header(segment.start_seq))
+        except StoreError as error:
+            _log.error("the header of a segment cannot be mended: %s", error)
+
+    def _cut_tail(self, segment: Segment, data: bytes, found: Scan) -> None:
+        """Whatever lies behind the last sound record goes, but the sequences it may have used do not."""
+        rest = len(data) - found.end
+        file = segment.file
+        assert file is not None
+        if found.open_gap is not None:
+            segment.last_seq += found.open_gap.most
+            found.open_gap.last_seq = segment.last_seq
+        if rest <= 0:
+            return
+        expected = segment.last_seq + 1
+        if _is_torn(data, found.end, expected):
+            path = segment_path(self._folder, segment.number)
+            _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
             file.truncate(found.end)
-    segment.size = found.end if is_last else len(data)
-    segment.file = file
-    segment.sealed = not is_last
-    counts = SubjectCounts(segment)
-    for index, subject in enumerate(segment.subjects):
-        log.index.add_many(subject, counts.counts[index], counts.firsts[index], counts.lasts[index])
-    log.with_headers += sum(segment.has_headers(ordinal) for ordinal in range(segment.count))
+            return
+        most = max(rest // SMALLEST_MESSAGE, 1)
+        self._gaps.append((segment, Gap(found.end, rest, expected, expected, most), "damaged end"))
+        segment.last_seq += most
+        total = segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0)
+        segment.note_other(total)
+        skip = segment.take_pending()
+        skip.seal()
+        try:  # in this order: a crash in between must not forget the sequences
+            file.overwrite(skip.base, skip.peek())
+            file.truncate(segment.size)
+        except StoreError as error:
+            _log.error("the end of a segment cannot be mended yet: %s", error)
+            segment.return_pending(skip)
+        segment.writing = None
+
+    # -- what is missing --------------------------------------------------------------------------
+
+    def _check_end(self, tail: Gap | None, following: Segment) -> None:
+        """Whether the last segment is whole: those with adjacent numbers have adjacent sequences."""
+        if not self._log.segments:
+            return
+        segment = self._log.segments[-1]
+        last = following.start_seq - 1
+        if following.number != segment.number + 1 or segment.last_seq >= last:
+            return
+        if tail is None:
+            tail = Gap(segment.size, 0, segment.last_seq + 1, last, 0)
+            self._gaps.append((segment, tail, "records are missing"))
+        tail.last_seq = last
+        segment.last_seq = last
+
+    def _begin_after_missing(self, number: int) -> None:
+        """The last file on disk was followed by another once; nobody knows how many messages that had."""
+        most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
+        self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0)
+        self._log.last_seq += most
+        self._log.begin_segment(number)
+
+    def _check_orphan(self, number: int, known: _Removed) -> None:
+        """A summary without its segment: if not all of its messages were removed, they are lost."""
+        path = summary_path(self._folder, number)
+        summary = None
+        with contextlib.suppress(StoreError):
+            summary = decode(self._fs.read_all(path))
+        if summary is not None:
+            segment = _empty_segment(summary)
+            load_tables(segment, summary)
+            alive = sum(known.is_alive(segment.seq_at(ordinal)) for ordinal in range(summary.count))
+            if alive:
+                self._report(number, Gap(0, summary.log_size, 1, 0, 0), "the segment is missing", alive)
+        with contextlib.suppress(StoreError):
+            self._fs.remove(path)
+
+    def _known_removals(self) -> _Removed:
+        removed: set[int] = set()
+        for segment in self._log.segments:
+            removed.update(segment.removals.to_list())
+        return _Removed(max((each.floor for each in self._log.segments), default=0), removed)
+
+    def _report(self, number: int, gap: Gap, reason: str, messages: int) -> None:
+        path = segment_path(self._folder, number)
+        self._log.losses.add(Damage(path, gap.offset, gap.size, reason), messages)
+        _log.error(
+            "%s: %s, %d bytes at %d, at most %d messages lost", path, reason, gap.size, gap.offset, messages
+        )
+
+    # -- what was to be erased --------------------------------------------------------------------
+
+    def _was_being_erased(self, gap: Gap) -> bool:
+        """Power went in the middle of overwriting: that is no damage."""
+        erased = sum(gap.first_seq <= seq <= gap.last_seq for seq in set(self._erase))
+        return erased > 0 and erased == gap.last_seq + 1 - gap.first_seq
+
+    def _erase_again(self) -> None:
+        """A crash may have come between the word that a message is to be erased and the deed."""
+        record = Record()
+        for seq in self._erase:
+            segment = self._log.segment_of(seq)
+            if segment is None or not segment.holds(seq):
+                continue
+            ordinal = segment.first_not_below(seq)
+            offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
+            file = self._log.tables.file(segment)
+            data = file.read(offset, size)
+            if record.read(data, 0, len(data), True, offset) == WHOLE and record.is_message():
+                noise = erased_record(seq, record.timestamp, size, offset)
+                try:
+                    file.overwrite(offset, noise)
+                except StoreError as error:
+                    _log.error("sequence %d is erased with the next commit: %s", seq, error)
+                    self._log.overwrite(segment, offset, noise)
+
+
+@dataclass(slots=True)
+class _Removed:
+    """What is known to have been removed."""
+
+    floor: int
+    seqs: set[int]
+
+    def is_alive(self, seq: int) -> bool:
+        return seq >= self.floor and seq not in self.seqs
+
+    def count_alive(self, gap: Gap) -> int:
+        first = max(gap.first_seq, self.floor)
+        if first > gap.last_seq:
+            return 0
+        return gap.last_seq + 1 - first - sum(first <= seq <= gap.last_seq for seq in self.seqs)
+
+
+def _empty_segment(summary: Summary) -> Segment:
+    segment = Segment(summary.number, summary.start_seq)
+    segment.base_seq = summary.base_seq
     return segment
 
 
-def _report(log: Log, path: str, found: Scan) -> None:
-    for offset, size, messages in found.gaps:
-        log.losses.add(Damage(path, offset, size, "damaged record"), messages)
-        _log.error("%s: %d bytes at %d are damaged, %d messages lost", path, size, offset, messages)
-
-
-def _end_of_file(log: Log, segment: Segment, path: str, data: bytes, at: int, *, is_last: bool) -> None:
-    """Bytes behind the last sound record: a torn write, or a damaged last record."""
-    record = Record()
+def _is_torn(data: bytes, at: int, expected: int) -> bool:
+    """Whether the bytes at `at` are the beginning of a record that would go on behind their end."""
     rest = len(data) - at
-    whole_but_damaged = record.read(data, at, len(data), True) == DAMAGED and rest >= HEADER_SIZE
-    expected = segment.last_seq + 1
-    seq = int.from_bytes(data[at + 8 : at + 16], "little") if rest >= HEADER_SIZE else 0
-    if whole_but_damaged and seq == expected:
-        segment.last_seq = seq  # it was acknowledged: its number is not given out again
-        log.losses.add(Damage(path, at, rest, "damaged record"), 1)
-        _log.error("%s: the last record, sequence %d, is damaged and lost", path, seq)
-    elif is_last:
-        _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
-    else:
-        log.losses.add(Damage(path, at, rest, "damaged end"), 0)
-        _log.error("%s: the last %d bytes are damaged", path, rest)
+    if rest < HEADER_SIZE:
+        return True
+    first = int.from_bytes(data[at : at + 4], "little")
+    kind, size = first >> 28, first & MAX_RECORD
+    seq = int.from_bytes(data[at + 8 : at + 16], "little")
+    return kind <= max(Kind) and size > rest and (kind > Kind.HEADERS or seq == expected)

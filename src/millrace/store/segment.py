@@ -1,12 +1,12 @@
 """One segment: a file of records, and what is known of it in memory.
 
-    +-----------------+---------------+--------+--------+---- …
-    | "MRLOG\\x01\\0\\0" | base seq  u64 | record | record |
-    +-----------------+---------------+--------+--------+---- …
+    +-----------+---------+---------------+--------+--------+---- …
+    | "MRL\\x01" | crc u32 | start seq u64 | record | record |
+    +-----------+---------+---------------+--------+--------+---- …
 
 The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
-(but for secure erase), a summary lies beside each (``summary``), and the tables below are dropped
-and loaded again as they are needed.
+(but for secure erase, and when a smaller one takes its place: ``compaction``), a summary lies beside
+each (``summary``), and the tables below are dropped and loaded again as they are needed.
 
 Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
 
@@ -14,23 +14,32 @@ Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed 
     subjects  which of the segment's subjects it has; the top bit says that it has headers
     seqs      its sequence; only if there are gaps, otherwise it is `base_seq` + ordinal
 
-Removed messages are bits in `removed`.  Written by one thread, read by the same; only file writes and
-syncs happen elsewhere.
+Removed messages are bits in `removed`.  Everything here belongs to the thread that appends; a commit
+in another thread works on the buffer it took over and, of a sealed segment, reads the tables.
 """
 
+from millrace.store.checksum import crc32c
 from millrace.store.fs import File
 from millrace.store.numbers import Numbers
 from millrace.store.record import RecordBuffer
 
-MAGIC = b"MRLOG\x01\x00\x00"
+MAGIC = b"MRL\x01"
 FILE_HEADER_SIZE = 16
+ALL_MARKS = 0x7FFFFFFF  # of a segment whose marks are not known any more
 _FILE_HEADER_SIZE = FILE_HEADER_SIZE
 _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
 
 
-def file_header(base_seq: int) -> bytes:
-    return MAGIC + base_seq.to_bytes(8, "little")
+def file_header(start_seq: int) -> bytes:
+    start = start_seq.to_bytes(8, "little")
+    return MAGIC + crc32c(start).to_bytes(4, "little") + start
+
+
+def start_in_header(data: bytes) -> int | None:
+    """The sequence that a segment's file says it begins with; None if its header is damaged."""
+    start_seq = int.from_bytes(data[8:16], "little")
+    return start_seq if data[:_FILE_HEADER_SIZE] == file_header(start_seq) else None
 
 
 class Segment:
@@ -38,23 +47,31 @@ class Segment:
 
     def __init__(self, number: int, base_seq: int) -> None:
         self.number = number
+        self.start_seq = base_seq  # everything below was used up by the segments before
         self.base_seq = base_seq  # of its first message, or of the one that would be
         self.last_seq = base_seq - 1  # the highest it uses up
         self.first_timestamp = 0
-        self.last_timestamp = 0
+        self.last_timestamp = 0  # the highest
+        self.times_fall = False  # some message has an earlier time than one before it
         self.size = _FILE_HEADER_SIZE  # bytes, with those not yet written
+        self.synced = 0  # bytes that a power cut leaves alone
+        self.doubtful = False  # a sync failed: the system may have dropped what was written since `synced`
         self.file: File | None = None
         self.pending = RecordBuffer()
+        self.writing: RecordBuffer | None = None  # taken by the commit that is under way
         self.sealed = False
         self.summarized = False  # its summary is on disk
         self.count = 0  # messages, with removed ones
         self.live = 0
         self.live_bytes = 0  # of records that are live
         self.all_bytes = 0  # of all its messages' records
+        self.with_headers = 0  # messages that have headers, with removed ones
         self.marks = 0  # or-ed flags of its messages; the log's user knows what they mean
         self.removed: bytearray | None = None
-        self.removals: list[int] = []  # sequences that REMOVED records in this file name
+        self.removals = Numbers(8)  # sequences that REMOVED and ERASE records in this file name
         self.floor = 0  # the highest FLOOR record in this file
+        self.pins = 0  # while not 0, another thread uses tables or file: they must stay
+        self.epoch = 0  # changes when offsets and ordinals do
         self.loaded = True  # the tables are there
         self.offsets = Numbers(4)
         self.subject_of = Numbers(4)
@@ -64,6 +81,22 @@ class Segment:
         self._subject_ids: dict[bytes, int] = {}
 
     # -- growing ----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        kind: int,
+        seq: int,
+        timestamp: int,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+    ) -> int:
+        """Gather a record (see ``RecordBuffer.add``); ``note`` or ``note_other`` must follow."""
+        if self.pending.size == 0:
+            self.pending.base = self.size
+        return self.pending.add(kind, seq, timestamp, subject, source, start, header_size, size)
 
     def note(self, seq: int, timestamp: int, subject: bytes, has_headers: bool, size: int) -> int:
         """Take a message into the tables, `size` being that of its record; its ordinal."""
@@ -81,10 +114,17 @@ class Segment:
             self._subject_ids[subject] = number
             self.subjects.append(subject)
         self.offsets.push(self.size)
-        self.subject_of.push(number | _HEADER_BIT if has_headers else number)
+        if has_headers:
+            number |= _HEADER_BIT
+            self.with_headers += 1
+        self.subject_of.push(number)
         if ordinal == 0:
             self.first_timestamp = timestamp
-        self.last_timestamp = timestamp
+            self.last_timestamp = timestamp
+        elif timestamp < self.last_timestamp:
+            self.times_fall = True
+        else:
+            self.last_timestamp = timestamp
         self.last_seq = seq
         self.count += 1
         self.live += 1
@@ -98,6 +138,11 @@ class Segment:
         self.others.push(self.size)
         self.size += size
 
+    def note_gap(self, end: int) -> None:
+        """Bytes up to `end` are damaged: they belong to no record."""
+        self.others.push(self.size)
+        self.size = end
+
     def _make_sparse(self, seq: int) -> None:
         """`seq`, the next, leaves a gap: from here on sequences are listed."""
         seqs = Numbers(8)
@@ -110,12 +155,14 @@ class Segment:
         """Hand over what is to be written; more gathers in a buffer of its own."""
         taken = self.pending
         self.pending = RecordBuffer()
+        self.writing = taken
         return taken
 
     def return_pending(self, taken: RecordBuffer) -> None:
         """It could not be written: put it in front again."""
         taken.append(self.pending.peek())
         self.pending = taken
+        self.writing = None
 
     # -- looking up -------------------------------------------------------------------------------
 
@@ -146,6 +193,11 @@ class Segment:
         if removed is None or ordinal >> 3 >= len(removed):  # it grows only with removals
             return False
         return (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
+
+    def holds(self, seq: int) -> bool:
+        """Whether a record of the message is in the file, removed or not."""
+        ordinal = self.first_not_below(seq)
+        return ordinal < self.count and self.seq_at(ordinal) == seq
 
     def next_live(self, ordinal: int) -> int:
         """The first live ordinal from `ordinal` on; `count` if there is none."""
@@ -185,9 +237,11 @@ class Segment:
     def next_match(self, ordinal: int, wanted: bytes) -> int:
         """The first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
         flags = wanted
+        known = len(wanted)
         subject_of = self.subject_of
         while ordinal < self.count:
-            if flags[subject_of.at(ordinal) & _SUBJECT_MASK] and not self.is_removed(ordinal):
+            number = subject_of.at(ordinal) & _SUBJECT_MASK
+            if number < known and flags[number] and not self.is_removed(ordinal):
                 return ordinal
             ordinal += 1
         return ordinal
@@ -195,9 +249,11 @@ class Segment:
     def previous_match(self, ordinal: int, wanted: bytes) -> int:
         """The last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
         flags = wanted
+        known = len(wanted)
         subject_of = self.subject_of
         while ordinal >= 0:
-            if flags[subject_of.at(ordinal) & _SUBJECT_MASK] and not self.is_removed(ordinal):
+            number = subject_of.at(ordinal) & _SUBJECT_MASK
+            if number < known and flags[number] and not self.is_removed(ordinal):
                 return ordinal
             ordinal -= 1
         return ordinal
@@ -229,6 +285,7 @@ class Segment:
         subjects: list[bytes],
     ) -> None:
         self.loaded = True
+        self.epoch += 1
         self.offsets = offsets
         self.others = others
         self.subject_of = subject_of
@@ -240,9 +297,28 @@ class Segment:
         """Take over the tables of another segment object for the same file."""
         self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
 
+    def become(self, other: "Segment") -> None:
+        """Hold what `other` holds, nothing of it removed: the file is another, or lost some records."""
+        self.adopt_tables(other)
+        self.start_seq = other.start_seq
+        self.base_seq = other.base_seq
+        self.first_timestamp = other.first_timestamp
+        self.last_timestamp = other.last_timestamp
+        self.times_fall = other.times_fall
+        self.size = other.size
+        self.synced = other.synced
+        self.count = self.live = other.count
+        self.live_bytes = self.all_bytes = other.all_bytes
+        self.with_headers = other.with_headers
+        self.removals = other.removals
+        self.floor = other.floor
+        self.removed = None
+        self.summarized = False
+
     def unload(self) -> None:
         """Forget the tables of a sealed segment; its summary has them."""
         self.loaded = False
+        self.epoch += 1
         self.offsets = Numbers(4)
         self.subject_of = Numbers(4)
         self.seqs = None

@@ -1,6 +1,6 @@
 """What a sealed segment's file holds, so that nobody has to read it to find out.
 
-    "MRSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | sizes | subject numbers | seqs
+    "MRSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
 
 A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the
 removals; the tables behind them are read when a message of the segment is looked for.  Tables are as
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from millrace.base.buffer import GrowingBuffer
 from millrace.store.checksum import crc32c
-from millrace.store.numbers import Numbers
+from millrace.store.numbers import Numbers, pack_rising, unpack_rising
 from millrace.store.segment import Segment
 
 MAGIC = b"MRSUM\x01\x00\x00"
-_FIXED = struct.Struct("<QQQqqQQQIIBBBBIIIII")
+_FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
 _SUBJECT = struct.Struct("<HIQQ")
 _START = len(MAGIC) + 4
 
@@ -42,6 +42,7 @@ class Summary:
     """The part that a restart needs; `data` has the rest."""
 
     number: int
+    start_seq: int
     base_seq: int
     last_seq: int
     first_timestamp: int
@@ -52,6 +53,7 @@ class Summary:
     count: int
     with_headers: int
     marks: int
+    times_fall: bool
     subjects: list[SubjectSum]
     removals: list[int]
     data: bytes
@@ -90,6 +92,7 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
     out.append(
         _FIXED.pack(
             segment.number,
+            segment.start_seq,
             segment.base_seq,
             segment.last_seq,
             segment.first_timestamp,
@@ -102,10 +105,10 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
             segment.seqs is not None,
             size_width,
             subject_width,
-            0,
+            segment.times_fall,
             len(segment.subjects),
-            len(segment.removals),
-            _with_headers(segment),
+            segment.removals.count,
+            segment.with_headers,
             segment.others.count,
             segment.offset_at(0) if segment.count else 0,
         )
@@ -113,7 +116,7 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
     for number, subject in enumerate(segment.subjects):
         out.append(_SUBJECT.pack(len(subject), sums.counts[number], sums.firsts[number], sums.lasts[number]))
         out.append(subject)
-    out.append(pack_rising(sorted(segment.removals)))
+    out.append(pack_rising(sorted(segment.removals.to_list())))
     out.append(segment.others.peek())
     _put_all(out, gaps, size_width)
     if subject_width == 0:
@@ -132,8 +135,16 @@ def decode(data: bytes) -> Summary | None:
         return None
     if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
         return None
+    try:
+        return _decode(data)
+    except (ValueError, struct.error):  # a sound checksum over something else
+        return None
+
+
+def _decode(data: bytes) -> Summary:
     (
         number,
+        start_seq,
         base_seq,
         last_seq,
         first_timestamp,
@@ -146,7 +157,7 @@ def decode(data: bytes) -> Summary | None:
         sparse,
         size_width,
         subject_width,
-        _,
+        times_fall,
         subject_count,
         removal_count,
         with_headers,
@@ -163,6 +174,7 @@ def decode(data: bytes) -> Summary | None:
     removals, position = unpack_rising(data, position, removal_count)
     return Summary(
         number,
+        start_seq,
         base_seq,
         last_seq,
         first_timestamp,
@@ -173,6 +185,7 @@ def decode(data: bytes) -> Summary | None:
         count,
         with_headers,
         marks,
+        bool(times_fall),
         subjects,
         removals,
         data,
@@ -230,14 +243,6 @@ def _numbers(segment: Segment) -> Numbers:
     return numbers
 
 
-def _with_headers(segment: Segment) -> int:
-    count = 0
-    for ordinal in range(segment.count):
-        if segment.has_headers(ordinal):
-            count += 1
-    return count
-
-
 def _largest(numbers: Numbers) -> int:
     largest = 0
     for index in range(numbers.count):
@@ -276,36 +281,3 @@ def _little(data: bytes, at: int, width: int) -> int:
         byte = p[at + index]
         value |= byte << (8 * index)
     return value
-
-
-def pack_rising(values: list[int]) -> bytes:
-    """Rising numbers as differences, seven bits a byte."""
-    out = bytearray()
-    last = 0
-    for value in values:
-        rest = value - last
-        last = value
-        while rest >= 0x80:
-            out.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        out.append(rest)
-    return bytes(out)
-
-
-def unpack_rising(data: bytes, position: int, count: int) -> tuple[list[int], int]:
-    """The numbers that ``pack_rising`` packed, and where they end; ValueError if they are cut."""
-    values = []
-    last = 0
-    for _ in range(count):
-        shift = 0
-        while True:
-            if position >= len(data):
-                raise ValueError("numbers are cut short")
-            byte = data[position]
-            position += 1
-            last += (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        values.append(last)
-    return values, position

@@ -1,0 +1,27 @@
+"""What was found damaged: kept for whoever asks, because a log goes on without it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Damage:
+    """One place that a restart or a read found broken; the rest of the log is untouched by it."""
+
+    path: str
+    offset: int
+    bytes: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Losses:
+    """All damage so far."""
+
+    damages: list[Damage] = field(default_factory=list)
+    messages: int = 0  # at most so many are gone: what was damaged cannot be counted exactly
+    bytes: int = 0
+
+    def add(self, damage: Damage, messages: int) -> None:
+        self.damages.append(damage)
+        self.messages += messages
+        self.bytes += damage.bytes
