@@ -122,15 +122,18 @@ class Commit:
     def _write(self, segment: Segment, buffer: RecordBuffer) -> None:
         is_new = buffer.base == FILE_HEADER_SIZE
         file = self._open(segment, create=is_new)
-        start = 0 if is_new else buffer.base
-        if file.size() != start:
-            file.truncate(start)  # a commit that failed had written it, and may have lost it
-        if is_new:
-            self.folder_changed = True
-            file.append(file_header(segment.start_seq))
         self._restore(segment, buffer.base)
         buffer.seal()
-        file.append(buffer.peek())
+        start, data = buffer.base, buffer.peek()
+        if is_new:
+            self.folder_changed = True
+            start, data = 0, file_header(segment.start_seq) + data
+        # What a commit that failed had written may be lost although it can be read.  It is written
+        # again as it is, never cut off first: the next file may be there already.
+        before = file.size() - start
+        if before > 0:
+            file.overwrite(start, data[:before])
+        file.append(data[before:])
 
     def _restore(self, segment: Segment, end: int) -> None:
         """After a failed sync: write again what earlier commits had written without one."""
@@ -150,8 +153,6 @@ class Commit:
 
     def _overwrite(self) -> None:
         for each in self.work.overwrites:
-            if each.segment.file is None and not each.segment.synced:
-                continue  # it was given up before it was ever written
             self._open(each.segment, create=False).overwrite(each.offset, each.data)
 
     def _summarize(self) -> None:

@@ -95,42 +95,46 @@ class RealFile:
         except OSError as error:
             raise store_error("open", path, error) from error
 
+    def _descriptor(self, op: str) -> int:
+        if self._fd < 0:
+            raise StoreError(op, self.path, "it is closed")
+        return self._fd
+
     def append(self, data: bytes) -> None:
+        fd = self._descriptor("write")
         try:
-            self._write(self._end, data)
+            _write(fd, self._end, data)
         except OSError as error:
             raise store_error("write", self.path, error) from error
         self._end += len(data)  # only now: what a failed write left behind is overwritten by the next
 
-    def _write(self, offset: int, data: bytes) -> None:
-        written = 0
-        with memoryview(data) as view:
-            while written < len(view):
-                written += os.pwrite(self._fd, view[written:], offset + written)
-
     def sync(self) -> None:
+        fd = self._descriptor("sync")
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(fd)
         except OSError as error:
             raise store_error("sync", self.path, error) from error
 
     def read(self, offset: int, size: int) -> bytes:
+        fd = self._descriptor("read")
         try:
-            return os.pread(self._fd, size, offset)
+            return os.pread(fd, size, offset)
         except OSError as error:
             raise store_error("read", self.path, error) from error
 
     def overwrite(self, offset: int, data: bytes) -> None:
+        fd = self._descriptor("overwrite")
         try:
-            self._write(offset, data)
-            os.fdatasync(self._fd)
+            _write(fd, offset, data)
+            os.fdatasync(fd)
         except OSError as error:
             raise store_error("overwrite", self.path, error) from error
 
     def truncate(self, size: int) -> None:
+        fd = self._descriptor("truncate")
         try:
-            os.ftruncate(self._fd, size)
-            os.fdatasync(self._fd)
+            os.ftruncate(fd, size)
+            os.fdatasync(fd)
         except OSError as error:
             raise store_error("truncate", self.path, error) from error
         self._end = size
@@ -139,9 +143,16 @@ class RealFile:
         return self._end
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _write(fd: int, offset: int, data: bytes) -> None:
+    written = 0
+    with memoryview(data) as view:
+        while written < len(view):
+            written += os.pwrite(fd, view[written:], offset + written)
 
 
 class RealFileSystem:
@@ -313,14 +324,14 @@ class MemoryFileSystem:
 
     def list(self, folder: str) -> list[str]:
         prefix = folder + "/"
-        inside = (path[len(prefix) :] for path in self._files if path.startswith(prefix))
+        inside = (path[len(prefix) :] for path in list(self._files) if path.startswith(prefix))
         return sorted({rest.split("/", 1)[0] for rest in inside})
 
     def make_folder(self, path: str) -> None:
         pass
 
     def remove_folder(self, path: str) -> None:
-        for name in [name for name in self._files if name.startswith(path + "/")]:
+        for name in [name for name in list(self._files) if name.startswith(path + "/")]:
             del self._files[name]
 
     def sync_folder(self, path: str) -> None:

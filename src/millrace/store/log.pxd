@@ -112,8 +112,6 @@ cdef class Log:
     cdef _forget(self, Segment segment, Py_ssize_t ordinal)
     @cython.locals(found="unsigned long long")
     cdef _advance_first(self, unsigned long long seq)
-    @cython.locals(ordinal=Py_ssize_t)
-    cdef _drop_whole(self, Segment segment)
     cdef _retire(self, Segment segment)
     cdef list _needed_removals(self, Segment segment)
     @cython.locals(position=Py_ssize_t, other=Segment)

@@ -275,9 +275,9 @@ class Log:
         since = self._work
         gone = set(left.doomed) | set(self._doomed) | set(commit.removed)
         self._work = Work(
-            [each for each in left.unsynced + since.unsynced if each not in gone],
+            [each for each in dict.fromkeys(left.unsynced + since.unsynced) if each not in gone],
             left.overwrites + since.overwrites,
-            [each for each in left.unsummarized + since.unsummarized if each not in gone],
+            [each for each in dict.fromkeys(left.unsummarized + since.unsummarized) if each not in gone],
             left.doomed + since.doomed,
             commit.folder_changed or since.folder_changed,
         )
@@ -521,15 +521,15 @@ class Log:
         if seq > self.last_seq + 1:
             seq = self.last_seq + 1
         before = self.messages
-        while self.segments and self.segments[0] is not self._active and self.segments[0].last_seq < seq:
-            self._drop_whole(self.segments[0])
-        if self.segments and self.first_seq < seq and self.messages:
-            segment = self.segments[0]
-            self.load(segment)
-            ordinal = segment.next_live(0)
-            while ordinal < segment.count and segment.seq_at(ordinal) < seq:
-                self._forget(segment, ordinal)
-                ordinal = segment.next_live(ordinal + 1)
+        for segment in list(self.segments):
+            if segment.base_seq >= seq:
+                break
+            if segment.live:
+                self.load(segment)
+                ordinal = segment.next_live(0)
+                while ordinal < segment.count and segment.seq_at(ordinal) < seq:
+                    self._forget(segment, ordinal)
+                    ordinal = segment.next_live(ordinal + 1)
             self._retire(segment)
         if self.messages != before:
             self._floor = max(self._floor, seq)
@@ -601,18 +601,12 @@ class Log:
 
     # -- segments go ------------------------------------------------------------------------------
 
-    def _drop_whole(self, segment: Segment) -> None:
-        if segment.live:
-            self.load(segment)
-            ordinal = segment.next_live(0)
-            while ordinal < segment.count:
-                self._forget(segment, ordinal)
-                ordinal = segment.next_live(ordinal + 1)
-        self._drop(segment)
-
     def _retire(self, segment: Segment) -> None:
         """A sealed segment without live messages is not needed, unless for what it says of others."""
-        if not segment.sealed or segment.live or segment.pending.size or segment not in self.segments:
+        if not segment.sealed or segment.live:
+            return
+        # Not before it is written: a file is complete when the next one is there.
+        if segment.pending.size or segment.writing is not None or segment not in self.segments:
             return
         needed = self._needed_removals(segment)
         if len(needed) * 6 < segment.size:  # otherwise saying it again saves no room

@@ -8,6 +8,8 @@ cdef class Numbers(GrowingBuffer):
     cdef readonly Py_ssize_t count
 
     cpdef push(self, unsigned long long value)
+    @cython.locals(size=Py_ssize_t)
+    cpdef void set(self, Py_ssize_t index, unsigned long long value) noexcept
     cpdef extend(self, list values)
     @cython.locals(index=Py_ssize_t)
     cpdef list to_list(self)

@@ -19,6 +19,13 @@ class Numbers(GrowingBuffer):
         self.put_little(value, self.width)
         self.count += 1
 
+    def set(self, index: int, value: int) -> None:
+        """Replace the number at `index`, which must be there."""
+        size = self.size
+        self.size = index * self.width
+        self.put_little(value, self.width)
+        self.size = size
+
     def extend(self, values: list[int]) -> None:
         for value in values:
             self.push(value)

@@ -26,7 +26,7 @@ from millrace.store.losses import Damage
 from millrace.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
 from millrace.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millrace.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
-from millrace.store.summary import SubjectCounts, Summary, decode, load_tables
+from millrace.store.summary import Summary, decode, load_tables
 
 _log = logging.getLogger("millrace.store")
 
@@ -160,9 +160,10 @@ class Recovery:
                 self._tail = self._tail or gap
             segment.sealed = True
         segment.synced = segment.size
-        counts = SubjectCounts(segment)
         for index, subject in enumerate(segment.subjects):
-            self._log.index.add_many(subject, counts.counts[index], counts.firsts[index], counts.lasts[index])
+            self._log.index.add_many(
+                subject, segment.counts.at(index), segment.firsts.at(index), segment.lasts.at(index)
+            )
         return segment
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
@@ -316,4 +317,8 @@ def _is_torn(data: bytes, at: int, expected: int) -> bool:
     first = int.from_bytes(data[at : at + 4], "little")
     kind, size = first >> 28, first & MAX_RECORD
     seq = int.from_bytes(data[at + 8 : at + 16], "little")
-    return kind <= max(Kind) and size > rest and (kind > Kind.HEADERS or seq == expected)
+    if size <= rest:
+        return False
+    if kind in (Kind.REMOVED, Kind.ERASE):
+        return seq <= size - HEADER_SIZE  # numbers, at least a byte each
+    return kind in (Kind.MESSAGE, Kind.HEADERS) and seq == expected

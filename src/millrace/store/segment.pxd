@@ -41,13 +41,16 @@ cdef class Segment:
     cdef readonly Numbers seqs
     cdef readonly Numbers others
     cdef readonly list subjects
+    cdef readonly Numbers counts
+    cdef readonly Numbers firsts
+    cdef readonly Numbers lasts
     cdef dict _subject_ids
 
     cpdef Py_ssize_t write(
         self, int kind, unsigned long long seq, long long timestamp, bytes subject,
         bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
     ) except -1
-    @cython.locals(ordinal=Py_ssize_t)
+    @cython.locals(ordinal=Py_ssize_t, number="unsigned int", found=object)
     cpdef Py_ssize_t note(
         self, unsigned long long seq, long long timestamp, bytes subject, bint has_headers, Py_ssize_t size
     ) except -1

@@ -14,8 +14,10 @@ Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed 
     subjects  which of the segment's subjects it has; the top bit says that it has headers
     seqs      its sequence; only if there are gaps, otherwise it is `base_seq` + ordinal
 
-Removed messages are bits in `removed`.  Everything here belongs to the thread that appends; a commit
-in another thread works on the buffer it took over and, of a sealed segment, reads the tables.
+For each subject, `counts`, `firsts` and `lasts` sum its messages up, with removed ones; they are there
+until the segment has a summary.  Removed messages are bits in `removed`.  Everything here belongs to
+the thread that appends; a commit in another thread works on the buffer it took over and, of a sealed
+segment, reads the tables.
 """
 
 from millrace.store.checksum import crc32c
@@ -78,6 +80,9 @@ class Segment:
         self.seqs: Numbers | None = None
         self.others = Numbers(4)  # where records lie that are no messages
         self.subjects: list[bytes] = []
+        self.counts = Numbers(4)
+        self.firsts = Numbers(8)
+        self.lasts = Numbers(8)
         self._subject_ids: dict[bytes, int] = {}
 
     # -- growing ----------------------------------------------------------------------------------
@@ -108,11 +113,18 @@ class Segment:
                 self.base_seq = seq
             else:
                 self._make_sparse(seq)
-        number = self._subject_ids.get(subject)
-        if number is None:
+        found = self._subject_ids.get(subject)
+        if found is not None:
+            number = found
+        else:
             number = len(self.subjects)
             self._subject_ids[subject] = number
             self.subjects.append(subject)
+            self.counts.push(0)
+            self.firsts.push(seq)
+            self.lasts.push(0)
+        self.counts.set(number, self.counts.at(number) + 1)
+        self.lasts.set(number, seq)
         self.offsets.push(self.size)
         if has_headers:
             number |= _HEADER_BIT
@@ -296,6 +308,9 @@ class Segment:
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
         self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
+        self.counts = other.counts
+        self.firsts = other.firsts
+        self.lasts = other.lasts
 
     def become(self, other: "Segment") -> None:
         """Hold what `other` holds, nothing of it removed: the file is another, or lost some records."""
@@ -324,4 +339,7 @@ class Segment:
         self.seqs = None
         self.others = Numbers(4)
         self.subjects = []
+        self.counts = Numbers(4)
+        self.firsts = Numbers(8)
+        self.lasts = Numbers(8)
         self._subject_ids = {}

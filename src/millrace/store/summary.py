@@ -63,31 +63,10 @@ class Summary:
     subject_width: int
 
 
-class SubjectCounts:
-    """Counts per subject, gathered over the tables of a segment."""
-
-    def __init__(self, segment: Segment) -> None:
-        subjects = len(segment.subjects)
-        self.counts = [0] * subjects
-        self.firsts = [0] * subjects
-        self.lasts = [0] * subjects
-        table = segment.subject_of
-        for ordinal in range(segment.count):
-            number = table.at(ordinal) & _SUBJECT_MASK
-            seq = segment.seq_at(ordinal)
-            if self.counts[number] == 0:
-                self.firsts[number] = seq
-            self.counts[number] += 1
-            self.lasts[number] = seq
-
-
 def encode(segment: Segment, all_bytes: int) -> bytes:
     """The summary of a segment whose tables are loaded; `all_bytes` counts every message's record."""
-    sums = SubjectCounts(segment)
-    gaps = _gaps(segment)
-    size_width = 2 if _largest(gaps) < 65536 else 4
-    numbers = _numbers(segment)
-    subject_width = _narrowest(numbers)
+    size_width = 2 if _largest_gap(segment) < 65536 else 4
+    subject_width = _subject_width(segment)
     out = GrowingBuffer()
     out.append(
         _FIXED.pack(
@@ -114,15 +93,19 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
         )
     )
     for number, subject in enumerate(segment.subjects):
-        out.append(_SUBJECT.pack(len(subject), sums.counts[number], sums.firsts[number], sums.lasts[number]))
+        out.append(
+            _SUBJECT.pack(
+                len(subject), segment.counts.at(number), segment.firsts.at(number), segment.lasts.at(number)
+            )
+        )
         out.append(subject)
     out.append(pack_rising(sorted(segment.removals.to_list())))
     out.append(segment.others.peek())
-    _put_all(out, gaps, size_width)
+    _put_gaps(out, segment, size_width)
     if subject_width == 0:
-        out.append((numbers.at(0) if numbers.count else 0).to_bytes(4, "little"))
+        out.append((_number_at(segment, 0) if segment.count else 0).to_bytes(4, "little"))
     else:
-        _put_all(out, numbers, subject_width)
+        _put_numbers(out, segment, subject_width)
     if segment.seqs is not None:
         out.append(segment.seqs.peek())
     body = out.take()
@@ -224,54 +207,52 @@ def load_tables(segment: Segment, summary: Summary) -> None:
     segment.load(offsets, table, seqs, others, [each.subject for each in summary.subjects])
 
 
-def _gaps(segment: Segment) -> Numbers:
-    """From each message to the next, so that adding up gives the offsets."""
-    gaps = Numbers(4)
-    for ordinal in range(segment.count):
-        end = segment.offset_at(ordinal + 1) if ordinal + 1 < segment.count else segment.size
-        gaps.push(end - segment.offset_at(ordinal))
-    return gaps
+def _gap_at(segment: Segment, ordinal: int) -> int:
+    """From a message to the next, so that adding up gives the offsets."""
+    end = segment.offset_at(ordinal + 1) if ordinal + 1 < segment.count else segment.size
+    return end - segment.offset_at(ordinal)
 
 
-def _numbers(segment: Segment) -> Numbers:
-    """Subject numbers with the header bit at the bottom, where it costs one bit and not three bytes."""
-    numbers = Numbers(4)
-    table = segment.subject_of
-    for ordinal in range(segment.count):
-        value = table.at(ordinal)
-        numbers.push(((value & _SUBJECT_MASK) << 1) | (1 if value & _HEADER_BIT else 0))
-    return numbers
-
-
-def _largest(numbers: Numbers) -> int:
+def _largest_gap(segment: Segment) -> int:
     largest = 0
-    for index in range(numbers.count):
-        value = numbers.at(index)
-        if value > largest:
-            largest = value
+    for ordinal in range(segment.count):
+        gap = _gap_at(segment, ordinal)
+        if gap > largest:
+            largest = gap
     return largest
 
 
-def _narrowest(numbers: Numbers) -> int:
-    """Bytes needed for each; 0 if all are the same."""
-    if numbers.count == 0:
-        return 0
-    first = numbers.at(0)
+def _put_gaps(out: GrowingBuffer, segment: Segment, width: int) -> None:
+    out.reserve(segment.count * width)
+    for ordinal in range(segment.count):
+        out.put_little(_gap_at(segment, ordinal), width)
+
+
+def _number_at(segment: Segment, ordinal: int) -> int:
+    """Its subject's number, with the header bit at the bottom, where it costs one bit and not three bytes."""
+    value = segment.subject_of.at(ordinal)
+    return ((value & _SUBJECT_MASK) << 1) | (1 if value & _HEADER_BIT else 0)
+
+
+def _subject_width(segment: Segment) -> int:
+    """Bytes needed for each number; 0 if all are the same."""
+    largest = 0
     same = True
-    for index in range(numbers.count):
-        if numbers.at(index) != first:
+    for ordinal in range(segment.count):
+        value = _number_at(segment, ordinal)
+        if ordinal and value != largest:
             same = False
-            break
+        if value > largest:
+            largest = value
     if same:
         return 0
-    largest = _largest(numbers)
     return 1 if largest < 256 else 2 if largest < 65536 else 4
 
 
-def _put_all(out: GrowingBuffer, numbers: Numbers, width: int) -> None:
-    out.reserve(numbers.count * width)
-    for index in range(numbers.count):
-        out.put_little(numbers.at(index), width)
+def _put_numbers(out: GrowingBuffer, segment: Segment, width: int) -> None:
+    out.reserve(segment.count * width)
+    for ordinal in range(segment.count):
+        out.put_little(_number_at(segment, ordinal), width)
 
 
 def _little(data: bytes, at: int, width: int) -> int:

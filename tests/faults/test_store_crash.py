@@ -1,0 +1,86 @@
+"""Power goes at every single write, sync, rename and removal of a log's life."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from store_scenario import Life, read_all
+
+from millrace.store.errors import StoreError
+from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
+
+
+def operations() -> int:
+    fs = CrashFileSystem()
+    Life(fs).run()
+    return fs.operations
+
+
+TOTAL = operations()
+SEEDS = {Keep.NOTHING: 1, Keep.EVERYTHING: 1, Keep.PREFIX: 3, Keep.SECTORS: 4}
+
+
+def test_the_life_has_many_points_to_cut() -> None:
+    assert TOTAL > 80
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_a_power_cut_at_every_operation_loses_nothing_committed(keep: Keep) -> None:
+    for cut in range(1, TOTAL + 1):
+        for seed in range(SEEDS[keep]):
+            fs = CrashFileSystem()
+            fs.cut_power_at(cut)
+            life = Life(fs)
+            with pytest.raises(PowerCut):
+                life.run()
+            life.fs = fs.crash(keep, Random(seed))
+            life.open()
+            life.check(life.log)
+            if keep in (Keep.NOTHING, Keep.EVERYTHING, Keep.PREFIX):
+                assert life.log.losses.damages == [], f"a crash at {cut} looks like damage"
+            # It goes on as if nothing had happened, and a clean restart finds all of it.
+            life.put(3)
+            life.commit()
+            before = read_all(life.log)
+            life.log.close()
+            life.open()
+            assert read_all(life.log) == before
+            assert life.log.last_seq == life.last_seq
+
+
+@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.SECTORS])
+def test_a_second_power_cut_while_the_log_is_opened_changes_nothing(keep: Keep) -> None:
+    for cut in range(1, TOTAL + 1, 3):
+        for second in range(1, 8):
+            fs = CrashFileSystem()
+            fs.cut_power_at(cut)
+            life = Life(fs)
+            with pytest.raises(PowerCut):
+                life.run()
+            life.fs = fs = fs.crash(keep, Random(cut))
+            fs.cut_power_at(second)
+            try:
+                life.open()
+            except PowerCut:
+                life.fs = fs.crash(keep, Random(second))
+                life.open()
+            life.check(life.log)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_failure_at_every_operation_loses_nothing_even_if_power_goes_then(error: int) -> None:
+    for at in range(1, TOTAL + 1):
+        fs = CrashFileSystem()
+        fs.fail(error, at=at)
+        life = Life(fs)
+        try:
+            life.run()
+        except StoreError as failure:
+            if not failure.recoverable:
+                raise
+        life.fs = fs.crash(Keep.NOTHING, Random(at))
+        life.open()
+        life.check(life.log)
+        assert life.log.losses.damages == []

@@ -1,0 +1,39 @@
+"""CRC-32C against published values, and bit by bit."""
+
+import random
+
+import pytest
+
+from millrace.store.checksum import crc32c
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),  # the check value of the catalogue of CRCs
+        (bytes(32), 0x8A9136AA),  # RFC 3720, B.4
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (bytes(range(31, -1, -1)), 0x113FDB5C),
+    ],
+)
+def test_published_values(data: bytes, expected: int) -> None:
+    assert crc32c(data) == expected
+
+
+def bit_by_bit(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_every_length_agrees_with_the_definition() -> None:
+    source = random.Random(1).randbytes(64)
+    for start in range(9):
+        for size in range(40):
+            data = source[start : start + size]
+            assert crc32c(data) == bit_by_bit(data)

@@ -1,0 +1,142 @@
+"""Reading in order, while things change."""
+
+from __future__ import annotations
+
+import pytest
+from store_kit import SMALL, body_of, commit, commit_all, filled, put
+
+from millrace.store.cursor import Cursor
+from millrace.store.fs import MemoryFile, MemoryFileSystem
+from millrace.store.record import Record
+from millrace.store.recovery import open_log
+
+
+def rest(cursor: Cursor) -> list[int]:
+    record = Record()
+    found = []
+    while cursor.next(record):
+        found.append(record.seq)
+        assert record.payload() == body_of(record.seq)
+    return found
+
+
+def test_it_reads_everything_in_order() -> None:
+    log = filled(200)
+    assert rest(Cursor(log)) == list(range(1, 201))
+    assert rest(Cursor(log, 150)) == list(range(150, 201))
+    assert rest(Cursor(log, 201)) == []
+    assert rest(Cursor(log, 10_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("patterns", "remainders"),
+    [
+        ((b"s.1",), {1}),
+        ((b"s.1", b"s.2"), {1, 2}),
+        ((b"s.*",), {0, 1, 2}),
+        ((b">",), {0, 1, 2}),
+        ((b"none",), set()),
+        ((b"none", b">"), {0, 1, 2}),
+    ],
+)
+def test_it_reads_what_is_wanted(patterns: tuple[bytes, ...], remainders: set[int]) -> None:
+    log = filled(200)
+    wanted = [number for number in range(1, 201) if number % 3 in remainders]
+    assert rest(Cursor(log, 1, patterns)) == wanted
+    assert rest(Cursor(log, 90, patterns)) == [number for number in wanted if number >= 90]
+
+
+def test_it_goes_on_after_a_commit() -> None:
+    log = open_log(MemoryFileSystem(), "s", segment_size=SMALL)
+    cursor = Cursor(log)
+    filtered = Cursor(log, 1, (b"new.>",))
+    for number in range(1, 100):
+        put(log, b"new.%d" % number, body_of(number))
+        assert rest(cursor) == []
+        commit(log)
+        assert rest(cursor) == [number]
+        assert rest(filtered) == [number]
+    assert cursor.seq == 100
+
+
+def test_what_is_removed_ahead_of_it_is_not_read() -> None:
+    log = filled(100)
+    cursor = Cursor(log)
+    record = Record()
+    assert cursor.next(record)
+    log.remove(2)
+    log.remove_below(40)
+    log.remove_matching(b"s.1", 60)
+    expected = [number for number in range(40, 101) if number >= 60 or number % 3 != 1]
+    assert rest(cursor) == expected
+
+
+def test_it_survives_the_drop_of_the_segment_it_stands_in() -> None:
+    log = filled(100)
+    cursor = Cursor(log)
+    record = Record()
+    for _ in range(3):
+        assert cursor.next(record)
+    log.remove_below(50)
+    commit_all(log)
+    assert rest(cursor) == list(range(50, 101))
+
+
+def test_it_can_be_moved() -> None:
+    log = filled(50)
+    cursor = Cursor(log, 30)
+    assert rest(cursor)[0] == 30
+    cursor.move(10)
+    assert rest(cursor) == list(range(10, 51))
+
+
+def test_a_record_longer_than_a_chunk_is_read_whole() -> None:
+    log = open_log(MemoryFileSystem(), "s")
+    for size in (10, 1_000_000, 3, 300_000):
+        put(log, b"a", b"x" * size)
+    commit(log)
+    cursor = Cursor(log)
+    record = Record()
+    sizes = []
+    while cursor.next(record):
+        sizes.append(len(record.payload()))
+    assert sizes == [10, 1_000_000, 3, 300_000]
+
+
+def test_a_damaged_record_is_reported_and_left_out() -> None:
+    log = filled(20, segment_size=10_000)
+    file = log.segments[0].file
+    assert isinstance(file, MemoryFile)
+    file.overwrite(log.segments[0].offset_at(9) + 30, b"?")
+    assert rest(Cursor(log)) == [number for number in range(1, 21) if number != 10]
+    assert log.losses.messages == 1
+    assert log.messages == 19
+
+
+def test_many_records_are_read_with_few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled(20_000, segment_size=1 << 20)
+    reads = []
+    read = MemoryFile.read
+    monkeypatch.setattr(
+        MemoryFile, "read", lambda file, offset, size: (reads.append(size), read(file, offset, size))[1]
+    )
+    assert len(rest(Cursor(log))) == 20_000
+    assert len(reads) < 30
+
+
+def test_few_matches_far_apart_do_not_read_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(MemoryFileSystem(), "s", segment_size=1 << 20)
+    for number in range(1, 4001):
+        put(log, b"rare" if number % 1000 == 0 else b"often", b"x" * 400)
+    commit_all(log)
+    read = MemoryFile.read
+    reads = []
+    monkeypatch.setattr(
+        MemoryFile, "read", lambda file, offset, size: (reads.append(size), read(file, offset, size))[1]
+    )
+    cursor, record = Cursor(log, 1, (b"rare",)), Record()
+    found = []
+    while cursor.next(record):
+        found.append(record.seq)
+    assert found == [1000, 2000, 3000, 4000]
+    assert sum(reads) < 40_000

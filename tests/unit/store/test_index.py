@@ -1,0 +1,99 @@
+"""The tree of subjects against a dict."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.store.index import SubjectIndex
+from millrace.subjects.match import matches
+
+SUBJECTS = st.sampled_from(
+    [b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"b.b", b"b.b.c", b"x.y.z.w", b"*.b", b"a.>"]
+)
+PATTERNS = st.sampled_from(
+    [b">", b"*", b"a", b"a.b", b"a.*", b"*.b", b"*.*", b"a.>", b"*.>", b"*.*.c", b"x.>", b"q", b"x.y.z"]
+)
+
+
+@given(st.lists(st.tuples(SUBJECTS, st.booleans()), max_size=60), PATTERNS)
+def test_it_agrees_with_counting(steps: list[tuple[bytes, bool]], pattern: bytes) -> None:
+    index = SubjectIndex()
+    held: dict[bytes, list[int]] = {}
+    for seq, (subject, adding) in enumerate(steps, 1):
+        if adding:
+            index.add(subject, seq)
+            held.setdefault(subject, []).append(seq)
+        elif held.get(subject):
+            index.discount(subject, held[subject].pop(seq % len(held[subject])))
+            if not held[subject]:
+                del held[subject]
+    found = {subject: node.count for subject, node in index.match(pattern)}
+    assert found == {subject: len(seqs) for subject, seqs in held.items() if matches(subject, pattern)}
+    assert index.subjects == len(held)
+    for subject, seqs in held.items():
+        node = index.find(subject)
+        assert node is not None
+        assert node.first == seqs[0] if node.first_exact else node.first <= seqs[0]
+        assert node.last == seqs[-1] if node.last_exact else node.last >= seqs[-1]
+
+
+def test_what_is_gone_leaves_nothing_behind() -> None:
+    index = SubjectIndex()
+    index.add(b"a.b.c.d", 1)
+    index.add(b"a.b", 2)
+    index.discount(b"a.b.c.d", 1)
+    node = index.find(b"a.b")
+    assert node is not None
+    assert node.children is None
+    index.discount(b"a.b", 2)
+    assert list(index.match(b">")) == []
+    assert index.find(b"a") is None
+    assert index.subjects == 0
+
+
+def test_a_subject_may_end_where_another_goes_on() -> None:
+    index = SubjectIndex()
+    index.add(b"a.b.c", 1)
+    assert index.find(b"a.b") is None
+    index.add(b"a.b", 2)
+    index.discount(b"a.b", 2)
+    assert [subject for subject, _ in index.match(b">")] == [b"a.b.c"]
+
+
+def test_with_one_message_left_the_first_is_the_last() -> None:
+    """A key-value bucket removes the old value of a key all the time: that must not need a search."""
+    index = SubjectIndex()
+    index.add(b"k", 5)
+    node = index.add(b"k", 900)
+    index.discount(b"k", 5)
+    assert (node.first, node.first_exact) == (900, True)
+
+
+def test_it_is_not_if_the_last_is_gone_as_well() -> None:
+    index = SubjectIndex()
+    for seq in (5, 6, 900):
+        node = index.add(b"k", seq)
+    index.discount(b"k", 900)
+    index.discount(b"k", 5)
+    assert node.count == 1
+    assert not node.first_exact
+    assert not node.last_exact
+
+
+def test_sums_are_added_to_what_is_there() -> None:
+    index = SubjectIndex()
+    index.add_many(b"a", 3, 1, 7)
+    index.add_many(b"a", 2, 10, 12)
+    index.add_many(b"b", 0, 0, 0)
+    node = index.find(b"a")
+    assert node is not None
+    assert (node.count, node.first, node.last) == (5, 1, 12)
+    assert index.find(b"b") is None
+    assert index.subjects == 1
+
+
+def test_clearing_forgets_everything() -> None:
+    index = SubjectIndex()
+    index.add(b"a", 1)
+    index.clear()
+    assert index.find(b"a") is None
+    assert index.subjects == 0
