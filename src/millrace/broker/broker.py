@@ -71,6 +71,7 @@ class Broker:
             maxlen=broker_options.max_closed_clients or _DEFAULT_CLOSED
         )
         self.accounts: dict[str, Account] = {}
+        self.built_in_mappings: dict[str, tuple[options.SubjectMapping, ...]] = {}  # by account
         self.configure_accounts()
         self.imports = Imports(self)
         self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
@@ -111,7 +112,9 @@ class Broker:
                 running = Account(account, is_system=name == system, seed=random.getrandbits(31))
                 self.accounts[name] = running
             running.configured = account
-            running.space.mapping = account_mapping(account.mappings, random.Random())
+            running.space.mapping = account_mapping(
+                (*account.mappings, *self.built_in_mappings.get(name, ())), random.Random()
+            )
             running.space.drop_all_routes()
         gone = [running for name, running in self.accounts.items() if name not in configured]
         for running in gone:

@@ -157,6 +157,12 @@ class AccountJetStream:
             stream.log.close()
         self.committer.stop()
 
+    def reconfigure(self, options: AccountJetStreamOptions) -> None:
+        """Other limits, for what is stored from now on."""
+        self.options = options
+        for stream in self.streams.values():
+            stream.configure(stream.config)
+
     def report_failure(self, stream: Stream, error: StoreError) -> None:
         """A disk does not take writes any more."""
         self.advisories.out_of_storage(stream.name)

@@ -23,7 +23,6 @@ from millrace.jsapi import responses
 from millrace.jsapi.codec import JsonError, encode
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.limits import API_LEVEL
-from millrace.jsapi.names import domain_api_prefix
 from millrace.protocol import headers
 from millrace.store.errors import StoreError
 
@@ -106,7 +105,7 @@ class _Call:
     endpoint: str
     kind: Kind
     name: str  # the last token of the subject, where the endpoint takes one
-    subject: bytes  # without a domain
+    subject: bytes
     request: Request
 
 
@@ -134,7 +133,7 @@ class Api:
         self._account = account
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
-        self._listening = Listening(account.world, self.answer, account.domain)
+        self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._handlers: dict[str, Handler] = {
             "INFO": self._account_info,
@@ -157,7 +156,6 @@ class Api:
         self._listening.stop()
 
     def answer(self, subject: bytes, request: Request) -> None:
-        """`subject` is that of the request, without a domain."""
         endpoint, name = find_endpoint(subject)
         if endpoint not in self._handlers:
             return
@@ -235,7 +233,7 @@ class DisabledApi:
     def __init__(self, world: World, advisories: Advisories) -> None:
         self._world = world
         self._advisories = advisories
-        self._listening = Listening(world, self.answer, domain="")
+        self._listening = Listening(world, self.answer)
 
     def start(self) -> None:
         self._listening.start()
@@ -254,28 +252,24 @@ class DisabledApi:
 
 
 class Listening:
-    """The subjects of an API, with and without the domain."""
+    """The subjects of an API.  A domain is mapped to them before it gets here."""
 
-    def __init__(self, world: World, answer: Callable[[bytes, Request], None], domain: str) -> None:
+    def __init__(self, world: World, answer: Callable[[bytes, Request], None]) -> None:
         self._world = world
         self._answer = answer
-        self._prefixes = [_PREFIX]
-        if domain:
-            self._prefixes.append(f"{domain_api_prefix(domain)}.".encode())
         self._handles: list[Any] = []
 
     def start(self) -> None:
-        for prefix in self._prefixes:
-            for pattern in _SERVED:
-                self._handles.append(self._world.serve(prefix + pattern.encode(), self._receiver(prefix)))
+        for pattern in _SERVED:
+            self._handles.append(self._world.serve(_PREFIX + pattern.encode(), self._receive))
 
     def stop(self) -> None:
         for handle in self._handles:
             self._world.release(handle)
         self._handles.clear()
 
-    def _receiver(self, prefix: bytes) -> Callable[[Request], None]:
-        return lambda request: self._answer(_PREFIX + request.subject[len(prefix) :], request)
+    def _receive(self, request: Request) -> None:
+        self._answer(request.subject, request)
 
 
 def find_endpoint(subject: bytes) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.advisories import Advisories
 from millrace.jetstream.api import Api, DisabledApi
-from millrace.jetstream.options import JetStreamOptions
+from millrace.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millrace.jetstream.resources import Resources
 from millrace.jetstream.system_api import SystemApi
 from millrace.store.fs import FolderLock, RealFileSystem
@@ -46,7 +46,9 @@ class Engine:
         self._server_version = server_version
         self._system_account = system_account
         self._lock: FolderLock | None = None
-        self._apis: list[Api | DisabledApi | SystemApi] = []
+        self._apis: dict[str, Api | DisabledApi | SystemApi] = {}  # by account
+        self._fs = RealFileSystem()
+        self._system: World | None = None
 
     @property
     def max_memory(self) -> int:
@@ -62,8 +64,7 @@ class Engine:
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, or is used by another server."""
-        fs = RealFileSystem()
-        fs.make_folder(self.folder)
+        self._fs.make_folder(self.folder)
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
@@ -74,40 +75,65 @@ class Engine:
             max_buffered_messages=self.options.max_buffered_messages,
             max_buffered_size=self.options.max_buffered_size,
         )
-        system = None
         if self._system_account:
-            system = self._make_world(self._system_account)
-            self._serve(SystemApi(system, self._purge))
+            self._system = self._make_world(self._system_account)
+            self._serve(self._system_account, SystemApi(self._system, self._purge))
         for name, account_options in self.options.accounts.items():
-            world = self._make_world(name)
-            account = AccountJetStream(
-                name,
-                world,
-                account_options,
-                fs=fs,
-                folder=os.path.join(self.folder, name),
-                domain=self.options.domain,
-                sync_interval_s=self.options.sync_interval_s,
-                resources=self.resources,
-                advisories=self._advisories(name, world, system),
-            )
-            self.accounts[name] = account
-            account.recover()
-            self._serve(
-                Api(
-                    account,
-                    self.server_name,
-                    self._server_version,
-                    strict=self.options.strict,
-                    request_queue_limit=self.options.request_queue_limit,
-                    info_queue_limit=self.options.info_queue_limit,
-                )
-            )
+            self._enable(name, account_options)
+
+    def reconfigure(self, options: JetStreamOptions) -> None:
+        """Take over other limits and other accounts; all else is as it was at the start."""
+        self.options = options
+        self.resources.max_memory = self.max_memory
+        self.resources.max_store = self.max_file
+        for name in self.accounts.keys() - options.accounts.keys():
+            self._disable(name)
+        for name, account_options in options.accounts.items():
+            running = self.accounts.get(name)
+            if running is None:
+                self._enable(name, account_options)
+            elif running.options != account_options:
+                running.reconfigure(account_options)
+
+    def _enable(self, name: str, account_options: AccountJetStreamOptions) -> None:
+        world = self._make_world(name)
+        account = AccountJetStream(
+            name,
+            world,
+            account_options,
+            fs=self._fs,
+            folder=os.path.join(self.folder, name),
+            domain=self.options.domain,
+            sync_interval_s=self.options.sync_interval_s,
+            resources=self.resources,
+            advisories=self._advisories(name, world, self._system),
+        )
+        self.accounts[name] = account
+        account.recover()
+        self._serve(
+            name,
+            Api(
+                account,
+                self.server_name,
+                self._server_version,
+                strict=self.options.strict,
+                request_queue_limit=self.options.request_queue_limit,
+                info_queue_limit=self.options.info_queue_limit,
+            ),
+        )
+
+    def _disable(self, name: str) -> None:
+        """The account has no JetStream any more; its streams stay on disk."""
+        self._apis.pop(name).stop()
+        account = self.accounts.pop(name)
+        account.stop()
+        self.resources.accounts.remove(account)
 
     def refuse(self, name: str) -> None:
-        """Let an account that has no JetStream know that."""
-        world = self._make_world(name)
-        self._serve(DisabledApi(world, self._advisories(name, world, None)))
+        """Let an account know that it has no JetStream, unless it has."""
+        if name not in self._apis:
+            world = self._make_world(name)
+            self._serve(name, DisabledApi(world, self._advisories(name, world, None)))
 
     def _purge(self, name: str) -> None:
         """Delete all streams of an account."""
@@ -116,8 +142,11 @@ class Engine:
             stream.account.delete(stream)
             stream.account.advisories.stream_deleted(stream.name)
 
-    def _serve(self, api: Api | DisabledApi | SystemApi) -> None:
-        self._apis.append(api)
+    def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
+        before = self._apis.pop(name, None)
+        if before is not None:
+            before.stop()
+        self._apis[name] = api
         api.start()
 
     def _advisories(self, name: str, world: World, system: World | None) -> Advisories:
@@ -131,7 +160,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        for api in self._apis:
+        for api in self._apis.values():
             api.stop()
         for account in self.accounts.values():
             account.stop()

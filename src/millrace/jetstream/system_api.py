@@ -22,7 +22,7 @@ class SystemApi:
     def __init__(self, world: World, purge: Callable[[str], None]) -> None:
         self._world = world
         self._purge = purge  # deletes all streams of the account of this name, if there is one
-        self._listening = Listening(world, self.answer, domain="")
+        self._listening = Listening(world, self.answer)
 
     def start(self) -> None:
         self._listening.start()

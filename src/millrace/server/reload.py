@@ -31,6 +31,7 @@ def reload_configuration(server: Server) -> ReloadPlan:
     server.configured_ns = time.time_ns()
     if Area.TLS in plan.areas:
         server.renew_certificates()
+    server.jetstream.reload(plan)
     for listener in server.reload_listeners:
         listener(plan)
     for change in plan.changes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import random
 import time
 from collections.abc import Callable
@@ -23,12 +24,13 @@ from millrace.broker.broker import Broker
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.info import SERVER_VERSION
 from millrace.broker.listener import Listener
-from millrace.broker.options import BrokerOptions, ConnectionType
-from millrace.config.errors import ConfigError
+from millrace.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
 from millrace.config.load import load
 from millrace.config.options import MonitorOptions, ServerOptions
 from millrace.config.reload import ReloadPlan
+from millrace.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millrace.server.events import SystemEvents
+from millrace.server.jetstream_service import JetStreamService
 from millrace.server.monitor import Monitor
 
 _log = logging.getLogger("millrace.server")
@@ -41,8 +43,8 @@ class Server:
     """A NATS server in this process.
 
     By default it listens on a free loopback port, so that any number can run beside each other.
-    Pass `config` (the path of a nats-server configuration file), or complete `options`, for
-    everything that the arguments here do not name.
+    With `store_dir`, JetStream keeps its streams there.  Pass `config` (the path of a nats-server
+    configuration file), or complete `options`, for everything that the arguments here do not name.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Server:
         config: str | None = None,
         options: ServerOptions | None = None,
         monitor: bool = False,
+        store_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if options is None:
             options = load(config) if config is not None else ServerOptions()
@@ -62,12 +65,15 @@ class Server:
             options = dataclasses.replace(options, broker=broker)
             if monitor and not options.monitor.enabled:
                 options = dataclasses.replace(options, monitor=MonitorOptions(host=host, http_port=-1))
+            if store_dir is not None:
+                options = dataclasses.replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
         self.options = options
         self.started_ns = 0
         self.configured_ns = 0  # when the options in force were loaded
         self.reload_listeners: list[Callable[[ReloadPlan], None]] = []
         self.broker: Broker
         self.events: SystemEvents
+        self.jetstream: JetStreamService
         self._listener: Listener
         self._websocket: Listener | None = None
         self._monitor: Monitor | None = None
@@ -125,8 +131,6 @@ class Server:
 
     async def start(self) -> None:
         """Listen on all addresses; nothing is left behind if one of them cannot be had."""
-        if self.options.jetstream.enabled:
-            raise ConfigError("JetStream is not available in this version of Millrace")
         loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self.started_ns = self.configured_ns = time.time_ns()
@@ -136,7 +140,9 @@ class Server:
         self._announce()
         self.events = SystemEvents(self)
         self.broker.observer = self.events
+        self.jetstream = JetStreamService(self)
         try:
+            self.jetstream.start()
             await self._start_monitor()
             await self._listen(self.options.broker)
         except BaseException:
@@ -196,6 +202,7 @@ class Server:
             self._lame_duck.cancel()
         self.events.stop()
         await self._stop_listening()
+        self.jetstream.stop()  # first, so that clients still get the acknowledgements of what it made durable
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
@@ -233,6 +240,7 @@ class Server:
         broker.lame_duck = True
         self.events.lame_duck()
         await self._stop_listening()
+        self.jetstream.stop()
         listening = [each for each in broker.connections.values() if each.session.connect.protocol >= 1]
         broker.broadcast(lambda each: handshake.update_info(broker, each, lame_duck=True), listening)
         if broker.connections:
@@ -260,6 +268,11 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def _stored_in(folder: str, options: ServerOptions) -> JetStreamOptions:
+    accounts = options.jetstream.accounts or {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
+    return dataclasses.replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
 
 
 def _reachable(host: str) -> str:

@@ -10,6 +10,7 @@ tests and tests of any asyncio plugin alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +38,6 @@ def make_millrace_server() -> Iterator[Callable[..., BlockingServer]]:
 
 
 @pytest.fixture
-def millrace_server(make_millrace_server: Callable[..., BlockingServer]) -> BlockingServer:
-    """A fresh server for one test."""
-    return make_millrace_server()
+def millrace_server(make_millrace_server: Callable[..., BlockingServer], tmp_path: Path) -> BlockingServer:
+    """A fresh server for one test, with JetStream."""
+    return make_millrace_server(store_dir=tmp_path)

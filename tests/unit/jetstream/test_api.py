@@ -98,17 +98,6 @@ def test_a_level_that_this_server_has_is_fine(level: str) -> None:
     assert "error" not in Site().ask("INFO", headers=block(Nats_Required_Api_Level=level))
 
 
-def test_a_domain_has_the_same_api_under_its_own_name() -> None:
-    site = Site(domain="hub")
-    site.create()
-    assert site.ask("INFO")["domain"] == "hub"
-    info = json.loads(site.world.request(b"$JS.hub.API.STREAM.INFO.S"))
-    assert info["domain"] == "hub"
-    assert info["config"]["name"] == "S"
-    with pytest.raises(AssertionError, match="0 answers"):
-        site.world.request(b"$JS.other.API.INFO")
-
-
 def test_a_stopped_api_answers_nobody() -> None:
     site = Site()
     site.api.stop()

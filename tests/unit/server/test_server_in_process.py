@@ -1,21 +1,20 @@
 """The server inside a program, with an event loop and without one, and as a pytest fixture."""
 
-import dataclasses
 import json
 import logging
 import socket
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 import nats
 import pytest
 
 import millrace
 from millrace.broker.tracing import TRACE
-from millrace.config.errors import ConfigError
-from millrace.config.options import LogOptions, ServerOptions
-from millrace.jetstream.options import JetStreamOptions
+from millrace.config.options import LogOptions
 from millrace.server import logs
+from millrace.store.errors import StoreError
 
 
 async def greet(url: str) -> bytes:
@@ -68,10 +67,23 @@ async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
             _ = server.websocket_url
 
 
-async def test_jetstream_is_refused_rather_than_ignored() -> None:
-    options = dataclasses.replace(ServerOptions(), jetstream=JetStreamOptions(enabled=True))
-    with pytest.raises(ConfigError, match="JetStream"):
-        await millrace.Server(options=options).start()
+async def test_streams_outlive_the_server(tmp_path: Path) -> None:
+    async with millrace.Server(store_dir=tmp_path) as server:
+        connection = await nats.connect(server.client_url)
+        stream = connection.jetstream()
+        await stream.add_stream(name="ORDERS", subjects=["orders.>"])
+        assert (await stream.publish("orders.new", b"one")).seq == 1
+        await connection.close()
+    async with millrace.Server(store_dir=tmp_path) as server:
+        connection = await nats.connect(server.client_url)
+        assert (await connection.jetstream().get_msg("ORDERS", 1)).data == b"one"
+        await connection.close()
+
+
+async def test_a_store_has_one_server_at_a_time(tmp_path: Path) -> None:
+    async with millrace.Server(store_dir=tmp_path):
+        with pytest.raises(StoreError, match="another server uses"):
+            await millrace.Server(store_dir=tmp_path).start()
 
 
 def test_a_blocking_server_needs_no_event_loop() -> None:

@@ -88,8 +88,9 @@ class DisabledJsz(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def jetstream_of(server: Server) -> JetStreamView | None:
-    """JetStream of this server, as soon as it has one."""
-    return getattr(server, "jetstream_view", None)
+    """JetStream of this server, if it is on."""
+    service = getattr(server, "jetstream", None)
+    return service.view if service is not None else None
 
 
 def jsz(server: Server, options: JszOptions | None = None) -> Any:

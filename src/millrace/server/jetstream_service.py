@@ -1,0 +1,106 @@
+"""JetStream as a part of the server: started before clients come, stopped after the last is answered.
+
+Binds the engine to the broker's accounts, follows a reload of the configuration, and shows it to monitoring.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from millrace.base.clock import SystemClock
+from millrace.broker.info import SERVER_VERSION
+from millrace.broker.options import MapDestination, SubjectMapping
+from millrace.config.reload import Area, ReloadPlan
+from millrace.jetstream.engine import Engine
+from millrace.jsapi.names import domain_mappings
+from millrace.server.jetstream_view import EngineView
+from millrace.server.jetstream_world import AccountWorld
+
+if TYPE_CHECKING:
+    from millrace.jetstream.options import JetStreamOptions
+    from millrace.server.server import Server
+
+_COMMITTING_THREADS: Final = 4  # one sync at a time is in flight per stream; more streams share these
+
+
+class JetStreamService:
+    """Runs from the server's start to its end, whether JetStream is on or off meanwhile."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._clock = SystemClock()
+        self._workers: ThreadPoolExecutor | None = None
+        self.engine: Engine | None = None
+        self.view: EngineView | None = None
+
+    def start(self) -> None:
+        """Open the store, if JetStream is configured; StoreError if it cannot be used."""
+        options = self._server.options.jetstream
+        if not options.enabled:
+            return
+        broker = self._server.broker
+        self._workers = ThreadPoolExecutor(_COMMITTING_THREADS, thread_name_prefix="millrace-commit")
+        self.engine = Engine(
+            options,
+            self._make_world,
+            server_name=broker.server_name,
+            server_id=broker.server_id,
+            server_version=SERVER_VERSION,
+            system_account=broker.options.system_account,
+        )
+        self._map_domain(options)
+        try:
+            self.engine.start()
+        except BaseException:
+            self.stop()
+            raise
+        self._refuse_others(self.engine)
+        broker.jetstream_domain = options.domain
+        self.view = EngineView(self.engine)
+
+    def stop(self) -> None:
+        """Make everything durable and close the store."""
+        self.view = None
+        self._server.broker.jetstream_domain = None
+        if self.engine is not None:
+            self.engine.stop()
+            self.engine = None
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
+
+    def _make_world(self, account: str) -> AccountWorld:
+        broker = self._server.broker
+        assert self._workers is not None
+        return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
+
+    def _refuse_others(self, engine: Engine) -> None:
+        """Accounts without JetStream are told so; nobody asks in the system account."""
+        broker = self._server.broker
+        for name in broker.accounts:
+            if name != broker.options.system_account:
+                engine.refuse(name)
+
+    def _map_domain(self, options: JetStreamOptions) -> None:
+        """Whoever names the domain reaches the plain subjects, too."""
+        broker = self._server.broker
+        mappings: tuple[SubjectMapping, ...] = ()
+        if options.domain:
+            mappings = tuple(
+                SubjectMapping(source=source, destinations=(MapDestination(subject=plain),))
+                for source, plain in domain_mappings(options.domain).items()
+            )
+        broker.built_in_mappings = dict.fromkeys(options.accounts, mappings)
+        broker.configure_accounts()
+
+    def reload(self, plan: ReloadPlan) -> None:
+        """Follow a configuration that changed."""
+        options = plan.options.jetstream
+        if Area.JETSTREAM in plan.areas and (self.engine is not None) != options.enabled:
+            self.stop()
+            self.start()
+        elif self.engine is not None and {Area.JETSTREAM, Area.ACCOUNTS} & plan.areas:
+            self._map_domain(options)
+            self.engine.reconfigure(options)
+            self._refuse_others(self.engine)
