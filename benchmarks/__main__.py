@@ -1,5 +1,6 @@
 """``python -m benchmarks``: see ``README.md``."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,11 @@ from rich.console import Console
 from benchmarks import machine, report, servers
 from benchmarks.compare import Row, compare
 from benchmarks.crew import CrewError
-from benchmarks.workloads import CORE
+from benchmarks.stream_compare import compare_publishing, compare_store
+from benchmarks.stream_store import STORE, StoreWorkload
+from benchmarks.stream_workloads import STREAMS, StreamWorkload
+from benchmarks.wire import WireError
+from benchmarks.workloads import CORE, Workload
 from millrace.testing.reference import ServerKind, ServerProcessError
 
 application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -21,36 +26,97 @@ def benchmarks() -> None:
     """Measure Millrace beside nats-server, in the same minutes on the same machine."""
 
 
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds on each server.")]
+Scale = Annotated[float, typer.Option(min=0.001, help="Multiply the messages of every round.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Three rounds of a quarter of the size.")]
+Only = Annotated[list[str] | None, typer.Option(help="Only this workload; may be repeated.")]
+Json = Annotated[Path | None, typer.Option(help="Also write the figures to this file.")]
+Ours = Annotated[ServerKind, typer.Option(help="What to measure.")]
+Theirs = Annotated[ServerKind, typer.Option(help="What to compare with.")]
+
+# From (rounds, scale, progress) to rows.
+Measure = Callable[[int, float, Callable[[str], None]], list[Row]]
+
+
 @application.command()
 def core(
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds on each server.")] = 9,
-    scale: Annotated[float, typer.Option(min=0.001, help="Multiply the messages of every round.")] = 1.0,
-    quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a quarter of the size.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Only this workload; may be repeated.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
-    ours: Annotated[ServerKind, typer.Option(help="What to measure.")] = ServerKind.MILLRACE,
-    theirs: Annotated[ServerKind, typer.Option(help="What to compare with.")] = ServerKind.NATS_SERVER,
+    rounds: Rounds = 9,
+    scale: Scale = 1.0,
+    quick: Quick = False,
+    only: Only = None,
+    json: Json = None,
+    ours: Ours = ServerKind.MILLRACE,
+    theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publish, subscribe and request/reply."""
-    names = [workload.name for workload in CORE]
-    unknown = sorted(set(only or ()) - set(names))
-    if unknown:
-        raise typer.BadParameter(f"no workload {', '.join(unknown)}; there are {', '.join(names)}")
+
+    def measure(each: Workload) -> Measure:
+        return lambda rounds, scale, progress: compare(
+            each, ours, theirs, rounds=rounds, scale=scale, progress=progress
+        )
+
     if quick:
         rounds, scale = 3, scale / 4
+    suite = {each.name: measure(each) for each in CORE}
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+@application.command()
+def streams(
+    rounds: Rounds = 7,
+    scale: Scale = 1.0,
+    quick: Quick = False,
+    only: Only = None,
+    json: Json = None,
+    ours: Ours = ServerKind.MILLRACE,
+    theirs: Theirs = ServerKind.NATS_SERVER,
+) -> None:
+    """Publishing into streams, what they cost in memory and on disk, and restarting with them."""
+
+    def measure(each: StreamWorkload) -> Measure:
+        return lambda rounds, scale, progress: compare_publishing(
+            each, ours, theirs, rounds=rounds, scale=scale, progress=progress
+        )
+
+    def measure_store(each: StoreWorkload) -> Measure:
+        return lambda rounds, scale, progress: compare_store(
+            each, ours, theirs, rounds=min(rounds, each.most_rounds), scale=scale, progress=progress
+        )
+
+    if quick:
+        rounds, scale = 3, scale / 4
+    suite = {each.workload.name: measure(each) for each in STREAMS}
+    suite |= {each.name: measure_store(each) for each in STORE}
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+def run(
+    suite: dict[str, Measure],
+    *,
+    rounds: int,
+    scale: float,
+    only: list[str] | None,
+    json: Path | None,
+    ours: ServerKind,
+    theirs: ServerKind,
+) -> None:
+    """Measure the workloads of a suite and show what came out."""
+    unknown = sorted(set(only or ()) - set(suite))
+    if unknown:
+        raise typer.BadParameter(f"no workload {', '.join(unknown)}; there are {', '.join(suite)}")
     console = Console(width=None if Console().is_terminal else 160)
     described = machine.describe()
     rows: list[Row] = []
     failures: dict[str, str] = {}
     with console.status("starting") as status:
         identities = servers.identity(ours), servers.identity(theirs)
-        for workload in CORE:
-            if only and workload.name not in only:
+        for name, measure in suite.items():
+            if only and name not in only:
                 continue
             try:
-                rows += compare(workload, ours, theirs, rounds=rounds, scale=scale, progress=status.update)
-            except (CrewError, ServerProcessError) as error:
-                failures[workload.name] = str(error)
+                rows += measure(rounds, scale, status.update)
+            except (CrewError, ServerProcessError, WireError) as error:
+                failures[name] = str(error)
     heading = report.Heading(
         ours=identities[0],
         theirs=identities[1],

@@ -77,7 +77,16 @@ def compare(
             for side in (0, 1) if number % 2 == 0 else (1, 0):
                 outcomes[side].append(workload.run(targets[side], scale))
     ceiling = _ceiling(workload, rounds, scale)
-    return [_row(workload, suffix, *outcomes, ceiling.get(suffix)) for suffix in workload.rows]
+    return [
+        row_of(
+            f"{workload.name} {suffix}".strip(),
+            f"{workload.title}, {suffix}" if suffix else workload.title,
+            suffix,
+            *outcomes,
+            ceiling.get(suffix),
+        )
+        for suffix in workload.rows
+    ]
 
 
 def _ceiling(workload: Workload, rounds: int, scale: float) -> dict[str, float]:
@@ -91,17 +100,19 @@ def _ceiling(workload: Workload, rounds: int, scale: float) -> dict[str, float]:
     }
 
 
-def _row(
-    workload: Workload,
+def row_of(
+    name: str,
+    title: str,
     suffix: str,
     ours: Sequence[Outcome],
     theirs: Sequence[Outcome],
-    ceiling: float | None,
+    ceiling: float | None = None,
 ) -> Row:
+    """The row of the figures that go by `suffix`."""
     sample: Figure = theirs[0].figures[suffix]
     return Row(
-        name=f"{workload.name} {suffix}".strip(),
-        title=f"{workload.title}, {suffix}" if suffix else workload.title,
+        name=name,
+        title=title,
         unit=sample.unit,
         higher_is_better=sample.higher_is_better,
         ours=_side(ours, suffix),

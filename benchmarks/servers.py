@@ -18,6 +18,14 @@ def running(kind: ServerKind) -> Iterator[Target]:
         yield Target(Address(server.host, server.port), server.pid)
 
 
+@contextmanager
+def streaming(kind: ServerKind, setting: str = "") -> Iterator[Target]:
+    """A fresh server with JetStream, its files in a folder of its own."""
+    config = f"jetstream {{ {setting} }}\n" if setting else None
+    with ServerProcess(kind, jetstream=True, config=config) as server:
+        yield Target(Address(server.host, server.port), server.pid)
+
+
 def identity(kind: ServerKind) -> str:
     """Name, version and build of what `kind` starts."""
     if kind is ServerKind.MILLRACE:
