@@ -32,6 +32,7 @@ fmt: $(INSTALLED)
 
 bench: build  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
+	$(BIN)/python -m benchmarks streams
 
 soak: build  ## long runs: fuzzing, connection storms, leaks
 	$(BIN)/pytest -n $(WORKERS) -m soak --override-ini addopts="-ra --strict-markers"
