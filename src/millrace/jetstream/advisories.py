@@ -93,9 +93,7 @@ class Advisories:
 
     def batch_abandoned(self, stream: str, batch: str, reason: BatchAbandonReason) -> None:
         if self.heard(names.ADVISORY_STREAM_BATCH_ABANDONED, stream):
-            event = BatchAbandoned(
-                account=self._account, stream=stream, batch=batch, reason=reason, domain=self._domain
-            )
+            event = BatchAbandoned(stream=stream, batch=batch, reason=reason, domain=self._domain)
             self.send(event, names.ADVISORY_STREAM_BATCH_ABANDONED, stream)
 
     def stream_damaged(self, stream: str, messages: int, size: int, sequences: list[int]) -> None:

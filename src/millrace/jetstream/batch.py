@@ -79,9 +79,9 @@ class Batches:
     def take(self, message: Incoming, batch_id: bytes) -> None:
         """A message with a batch id, its subject transformed; ApiError if it, or with it the batch, fails."""
         stream = self._stream
-        size = len(message.block) + len(message.payload)
+        size = stream.size_of(message.subject, message.block, message.payload)
         stream.account.check_room(stream, size)
-        if 0 < stream.config.max_msg_size < size:
+        if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_atomic:
             raise ApiError(Err.ATOMIC_PUBLISH_DISABLED)

@@ -121,9 +121,9 @@ class FastBatches:
     def take(self, message: Incoming) -> None:
         """A message whose reply subject has the suffix; ApiError if it is refused like any other."""
         stream = self._stream
-        size = len(message.block) + len(message.payload)
+        size = stream.size_of(message.subject, message.block, message.payload)
         stream.account.check_room(stream, size)
-        if 0 < stream.config.max_msg_size < size:
+        if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_batched:
             raise ApiError(Err.BATCH_PUBLISH_DISABLED)

@@ -16,9 +16,9 @@ from millrace.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
 from millrace.jetstream.schedule import take_schedule
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
-from millrace.jsapi.enums import RetentionPolicy
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import format_time
+from millrace.jsapi.json_text import quoted
 from millrace.jsapi.limits import MAX_HEADER_BYTES
 from millrace.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millrace.protocol import headers
@@ -78,18 +78,21 @@ class Publishing:
         if batch_id:
             stream.batches.take(message, batch_id)
             return
+        self._check_sizes(message)
         if message.block and not self._check_headers(message):
             return
         if stream.config.allow_msg_counter:
             if message.increment is None:
                 raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
             message.sum = stream.counters.apply(message, message.increment)
-        self._check_sizes(message)
-        if stream.config.retention is RetentionPolicy.INTEREST and not stream.consumer_count:
-            self._pass_over(message)
-            return
-        ttl.take_ttl(stream, message)
-        self._check_room(message)
+            self._check_sizes(message)
+        if stream.has_interest(message.subject):
+            size = stream.size_of(message.subject, message.block, message.payload)
+            stream.account.check_room(stream, size)
+            ttl.take_ttl(stream, message)
+            self._check_limits(message)
+        else:
+            stream.account.check_room(stream, 0)
         self.store(message)
 
     def _check_headers(self, message: Incoming) -> bool:
@@ -158,9 +161,8 @@ class Publishing:
             raise ApiError(Err.STREAM_ROLLUP_FAILED, err="rollup not permitted")
         value = value.lower()
         if value not in (b"sub", b"all"):
-            raise ApiError(
-                Err.STREAM_ROLLUP_FAILED, err=f'rollup value invalid: "{value.decode(errors="replace")}"'
-            )
+            shown = quoted(value.decode(errors="replace"))
+            raise ApiError(Err.STREAM_ROLLUP_FAILED, err=f"rollup value invalid: {shown}")
         return value
 
     def _check_sizes(self, message: Incoming) -> None:
@@ -170,26 +172,38 @@ class Publishing:
         if len(message.block) > MAX_HEADER_BYTES:
             raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
 
-    def _check_room(self, message: Incoming) -> None:
+    def _check_limits(self, message: Incoming) -> None:
         size = self._stream.size_of(message.subject, message.block, message.payload)
-        self._stream.account.check_room(self._stream, size)
         refusal = self._stream.retention.refusal(message.subject, size, rollup=bool(message.rollup))
         if refusal is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
 
-    def _pass_over(self, message: Incoming) -> None:
-        """Nobody is interested: the message gets its sequence and an answer, and that is all."""
+    def _pass_over(self, message: Incoming) -> int:
+        """Nobody is interested: the message gets its sequence and an answer, and takes older ones along."""
         stream = self._stream
         now = stream.ingest.timestamp()
         seq = stream.log.last_seq + 1
         stream.log.skip_to(seq, now)
         if message.message_id:
             stream.dedupe.add(message.message_id, seq, now)
+        self._roll_up(message, seq)
+        message.due_ns = None  # a schedule that is not there is never due
+        if message.marks & MARK_SCHEDULE:
+            stream.schedules.stored(message, seq)
         stream.acknowledge(message.reply, seq, message.ack_end)
+        return seq
+
+    def _roll_up(self, message: Incoming, seq: int) -> None:
+        if message.rollup == b"sub":
+            self._stream.log.remove_matching(message.subject, seq)
+        elif message.rollup == b"all":
+            self._stream.log.remove_below(seq)
 
     def store(self, message: Incoming) -> int:
         """Take in a message that passed every check, or that is the stream's own; its sequence."""
         stream = self._stream
+        if not stream.has_interest(message.subject):
+            return self._pass_over(message)
         now = stream.ingest.timestamp()
         before = stream.log.last_of(message.subject) if stream.republish is not None else 0
         source = message.block + message.payload
@@ -201,10 +215,8 @@ class Publishing:
             stream.counters.stored(seq, message.sum)
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
-        if message.rollup == b"sub":
-            stream.log.remove_matching(message.subject, seq)
-        elif message.rollup == b"all":
-            stream.log.remove_below(seq)
+        if message.rollup:
+            self._roll_up(message, seq)
         if marks & MARK_SCHEDULE:
             stream.schedules.stored(message, seq)
         stream.retention.stored(message.subject)

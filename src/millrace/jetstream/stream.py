@@ -82,6 +82,7 @@ class Stream:
         self._ack_start = b""
         self._retry: Cancel | None = None
         self._damages_told = 0
+        self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self._crowded = False  # the server has no room for anything
         self.configure(config)
@@ -92,7 +93,7 @@ class Stream:
 
     def configure(self, config: StreamConfig) -> None:
         """Take over a configuration that was checked."""
-        self.config = config
+        before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
         self.dedupe.window_ns = config.duplicate_window
         self._ack_start = pub_ack_start(config.name, self.account.domain)
@@ -103,6 +104,8 @@ class Stream:
         republish = config.republish
         self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
         self._choose_path()
+        if before.retention is not config.retention and not self.has_interest(b">"):
+            self.log.remove_below(self.log.last_seq + 1)
         self.retention.enforce()
         if self._started:
             self.retention.start()
@@ -127,6 +130,10 @@ class Stream:
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
+        return self.config.retention is not RetentionPolicy.INTEREST or self.consumer_count > 0
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -271,6 +278,7 @@ class Stream:
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         purged = self.retention.purge(subject, below, keep)
+        self._purged = True
         self.account.committer.dirty(self)
         return purged
 
@@ -304,7 +312,7 @@ class Stream:
     def state(self) -> StreamState:
         log = self.log
         first, last = log.first_seq, log.last_seq
-        used = last > 0 or log.messages > 0
+        used = last > 0 or log.messages > 0 or self._purged
         state = StreamState(
             messages=log.messages,
             bytes=self.bytes(),

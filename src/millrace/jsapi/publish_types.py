@@ -6,10 +6,9 @@ because it is written for every message; refusals are ordinary structs.  One str
 
 from collections.abc import Mapping
 
-import msgspec
-
 from millrace.jsapi.errors import ErrorBody
 from millrace.jsapi.go_types import Struct, UInt16, UInt64, always
+from millrace.jsapi.json_text import quoted
 
 CounterSources = Mapping[str, Mapping[str, str]]  # by stream and subject, in a header
 
@@ -61,9 +60,9 @@ class BatchFlowErr(Struct):
 
 def pub_ack_start(stream: str, domain: str = "") -> bytes:
     """What a success begins with; sequence and one of the ends below follow."""
-    name = msgspec.json.encode(stream)
+    name = quoted(stream).encode()
     if domain:
-        return b'{"stream":%b,"domain":%b,"seq":' % (name, msgspec.json.encode(domain))
+        return b'{"stream":%b,"domain":%b,"seq":' % (name, quoted(domain).encode())
     return b'{"stream":%b,"seq":' % name
 
 
@@ -73,9 +72,9 @@ PUB_ACK_DUPLICATE_END = b',"duplicate": true}'
 
 def pub_ack_counter_end(value: str) -> bytes:
     """The end for a message of a counter."""
-    return b',"val":%b}' % msgspec.json.encode(value)
+    return b',"val":"%b"}' % value.encode()
 
 
 def pub_ack_batch_end(batch: str, count: int) -> bytes:
     """The end for the last message of a batch."""
-    return b',"batch":%b,"count":%d}' % (msgspec.json.encode(batch), count)
+    return b',"batch":%b,"count":%d}' % (quoted(batch).encode(), count)

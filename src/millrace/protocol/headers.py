@@ -33,9 +33,11 @@ def status(block: bytes) -> bytes:
 
 
 def without_status(block: bytes) -> bytes:
-    """The same headers under a plain first line."""
+    """The same headers under a plain first line; empty if a status was all there was."""
     line, separator, rest = block.partition(b"\r\n")
-    return START + rest if separator and len(line) > len(b"NATS/1.0") else block
+    if not separator or len(line) <= len(b"NATS/1.0"):
+        return block
+    return START + rest if len(rest) > len(b"\r\n") else b""
 
 
 def remove(block: bytes, *prefixes: bytes) -> bytes:

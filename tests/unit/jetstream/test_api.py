@@ -163,7 +163,6 @@ def test_an_abandoned_batch_is_told() -> None:
     assert heard(site, b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.S") == [
         {
             "type": "io.nats.jetstream.advisory.v1.stream_batch_abandoned",
-            "account": "$G",
             "stream": "S",
             "batch": "uuid",
             "reason": "timeout",
