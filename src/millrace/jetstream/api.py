@@ -11,19 +11,17 @@ for what was published before it.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from millrace.jetstream.api_level import beyond_ours
 from millrace.jetstream.ports import Request
+from millrace.jetstream.reading import Later
 from millrace.jetstream.stream_api import StreamApi
-from millrace.jsapi import headers as names
 from millrace.jsapi import responses
 from millrace.jsapi.codec import JsonError, encode
 from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.limits import API_LEVEL
-from millrace.protocol import headers
 from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -34,12 +32,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millrace.jetstream")
 
-Handler = Callable[[str, bytes], responses.Response]
+# Takes the last token of the subject and the body.
+Handler = Callable[[str, bytes], responses.Response | Later]
 Kind = type[responses.Response]
 
 _PREFIX: Final = b"$JS.API."
-_REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
-_LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 _SERVED: Final = (
     "INFO",
     "STREAM.>",
@@ -92,7 +89,7 @@ _ANSWERS: Final[dict[str, Kind]] = {
     "CONSUMER.RESET.*.*": responses.ConsumerResetResponse,
     "CONSUMER.UNPIN.*.*": responses.ConsumerUnpinResponse,
 }
-_READING: Final = frozenset({"STREAM.INFO.*", "STREAM.MSG.GET.*", "STREAM.MSG.DELETE.*"})
+_READING: Final = frozenset({"STREAM.INFO.*", "STREAM.MSG.DELETE.*"})
 # nats-server does not count it as an error that there was nothing to delete.
 _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
@@ -162,14 +159,18 @@ class Api:
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name) if endpoint in _READING else None
         if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
-            self._wait(call, stream, lambda _: self._perform(call))
+            self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
         else:
-            self._perform(call)
+            self._answer(call, lambda: self._handle(call))
 
-    def _perform(self, call: _Call) -> None:
+    def _handle(self, call: _Call) -> responses.Response | Later:
+        if beyond_ours(call.request.headers):
+            raise ApiError(Err.REQUIRED_API_LEVEL)
+        return self._handlers[call.endpoint](call.name, call.request.payload)
+
+    def _answer(self, call: _Call, handle: Callable[[], responses.Response | Later]) -> None:
         try:
-            _check_level(call.request.headers)
-            response = self._handlers[call.endpoint](call.name, call.request.payload)
+            response = handle()
         except ApiError as error:
             self._fail(call, error, counts=error.err not in _NOT_COUNTED)
             return
@@ -178,6 +179,10 @@ class Api:
             return
         except StoreError as error:
             self._fail_to_store(call, error)
+            return
+        if isinstance(response, Later):
+            finish = response.finish
+            self._wait(call, response.stream, lambda _: self._answer(call, finish))
             return
         stream = self._account.streams.get(call.name) if call.endpoint in _CHANGING else None
         if stream is None:
@@ -291,9 +296,3 @@ def kind_of(endpoint: str) -> Kind:
 
 def _needs_cluster(_: str, __: bytes) -> responses.Response:
     raise ApiError(Err.CLUSTER_REQUIRED)
-
-
-def _check_level(block: bytes) -> None:
-    wanted = headers.find(block, _REQUIRED_LEVEL) if block else None
-    if wanted and (not _LEVEL.fullmatch(wanted) or int(wanted) > API_LEVEL):
-        raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream import reading
+from millrace.jetstream.api_level import beyond_ours
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import JsonError, decode_lenient
 from millrace.jsapi.go_time import format_time
-from millrace.jsapi.limits import API_LEVEL
 from millrace.jsapi.requests import MsgGetRequest
 from millrace.protocol import headers
 from millrace.store.record import Record
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = b"$JS.API.DIRECT.GET."
 _QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
-_REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
-_MAX_BYTES: Final = 64 * 1024 * 1024  # of a batch, if the request does not say
 
 _NOT_FOUND: Final = b"404 Message Not Found"
 _NO_RESULTS: Final = b"404 No Results"
@@ -141,7 +139,7 @@ class DirectGet:
 
         def send() -> None:
             left, last = pending, 0
-            limit = wanted.max_bytes or _MAX_BYTES
+            limit = wanted.max_bytes or self._stream.account.resources.max_pending
             for each in found:
                 if not reading.read(log, each, self._record):
                     continue
@@ -177,7 +175,7 @@ class DirectGet:
 
         def send() -> None:
             left, last, sent = len(found), 0, 0
-            limit = wanted.max_bytes or _MAX_BYTES
+            limit = wanted.max_bytes or self._stream.account.resources.max_pending
             for each in found:
                 left -= 1
                 if each < wanted.seq:
@@ -234,8 +232,7 @@ def _size(record: Record) -> int:
 
 
 def _decoded(request: Request) -> MsgGetRequest:
-    wanted = headers.find(request.headers, _REQUIRED_LEVEL) if request.headers else None
-    if wanted and (not wanted.isdigit() or int(wanted) > API_LEVEL):
+    if beyond_ours(request.headers):
         raise _Refused(_LEVEL)
     if not request.payload:
         return MsgGetRequest()

@@ -35,6 +35,7 @@ class Engine:
         server_id: str,
         server_version: str,
         system_account: str = "",
+        max_pending: int = 64 * 1024 * 1024,
     ) -> None:
         self.options = options
         self.accounts: dict[str, AccountJetStream] = {}
@@ -43,6 +44,7 @@ class Engine:
         self.server_name = server_name
         self.server_id = server_id
         self.resources = Resources()  # filled at the start, when the disk is known
+        self._max_pending = max_pending  # bytes that a connection may have to read
         self._server_version = server_version
         self._system_account = system_account
         self._lock: FolderLock | None = None
@@ -74,6 +76,7 @@ class Engine:
             limits=self.options.limits,
             max_buffered_messages=self.options.max_buffered_messages,
             max_buffered_size=self.options.max_buffered_size,
+            max_pending=self._max_pending,
         )
         if self._system_account:
             self._system = self._make_world(self._system_account)

@@ -9,6 +9,7 @@ durable (``when_durable``), even if the next message has replaced it by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from millrace.store.record import WHOLE, Kind, Record
@@ -16,9 +17,18 @@ from millrace.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millrace.jetstream.stream import Stream
+    from millrace.jsapi.responses import Response
     from millrace.store.log import Log
 
 _EVERYTHING = (b"", b">")
+
+
+@dataclass(slots=True)
+class Later:
+    """An answer that can be given after the next commit of a stream."""
+
+    stream: Stream
+    finish: Callable[[], Response]
 
 
 def last_of(log: Log, pattern: bytes) -> int:

@@ -28,6 +28,7 @@ class Resources:
         limits: JetStreamLimits | None = None,
         max_buffered_messages: int = 100_000,
         max_buffered_size: int = 128 * 1024 * 1024,
+        max_pending: int = 64 * 1024 * 1024,
     ) -> None:
         self.max_memory = max_memory
         self.max_store = max_store
@@ -35,6 +36,7 @@ class Resources:
         # Of one stream, appended but not durable yet.
         self.max_buffered_messages = max_buffered_messages
         self.max_buffered_size = max_buffered_size
+        self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.accounts: list[AccountJetStream] = []
         self.batches = 0  # atomic ones in flight
         self.fast_batches = 0

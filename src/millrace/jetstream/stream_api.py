@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from millrace.jetstream import stream_config
+from millrace.jetstream import reading, stream_config
+from millrace.jetstream.reading import Later
 from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import Time
@@ -42,6 +43,7 @@ from millrace.subjects.match import collide
 if TYPE_CHECKING:
     from millrace.jetstream.account import AccountJetStream
     from millrace.jetstream.stream import Stream
+    from millrace.store.log import Log
 
 
 Body = TypeVar("Body", bound=Struct)
@@ -183,28 +185,27 @@ class StreamApi:
 
     def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
         request = self._read_optional(body, StreamPurgeRequest)
+        if request.seq and request.keep:
+            raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
-        if request.seq and request.keep:
-            raise ApiError(Err.BAD_REQUEST)
         purged = stream.purge(request.filter.encode() or None, request.seq, request.keep)
         return StreamPurgeResponse(success=True, purged=purged)
 
-    def get(self, name: str, body: bytes) -> MsgGetResponse:
+    def get(self, name: str, body: bytes) -> MsgGetResponse | Later:
         if _EMPTY.fullmatch(body):
             raise ApiError(Err.BAD_REQUEST)
         request = self._read(body, MsgGetRequest)
+        if _contradicts_itself(request):
+            raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
-        record = find_message(stream, request)
-        message = StoredMessage(
-            subject=record.subject().decode(errors="replace"),
-            seq=record.seq,
-            hdrs=b"" if request.no_hdr else record.headers(),
-            data=record.payload(),
-            time=Time(record.timestamp),
-        )
-        return MsgGetResponse(message=message)
+        seq = _find(stream.log, request)
+
+        def finish() -> MsgGetResponse:
+            return _stored_message(stream.log, seq, no_headers=request.no_hdr)
+
+        return finish() if seq <= stream.log.committed else Later(stream, finish)
 
     def delete_message(self, name: str, body: bytes) -> MsgDeleteResponse:
         if _EMPTY.fullmatch(body):
@@ -223,25 +224,45 @@ class StreamApi:
         return MsgDeleteResponse(success=True)
 
 
-def find_message(stream: Stream, request: MsgGetRequest) -> Record:
-    """The one message that a request asks for; ApiError if the request or the message is not there."""
-    by_time = request.start_time is not None
-    asked = (bool(request.seq) and not request.next_by_subj, bool(request.last_by_subj), by_time)
-    if (sum(asked) != 1 and not (request.next_by_subj and not any(asked))) or request.batch:
-        raise ApiError(Err.BAD_REQUEST)
-    log = stream.log
-    record = Record()
+def _contradicts_itself(request: MsgGetRequest) -> bool:
+    by_seq, by_time = request.seq > 0, request.start_time is not None
+    by_last, by_next = bool(request.last_by_subj), bool(request.next_by_subj)
+    return (
+        request.batch > 0  # only a direct get has batches
+        or request.max_bytes > 0
+        or not (by_seq or by_time or by_last or by_next)
+        or (by_last and (by_seq or by_time or by_next))
+        or (by_seq and by_time)
+    )
+
+
+def _find(log: Log, request: MsgGetRequest) -> int:
+    """The sequence that a request is about, durable or not; ApiError if there is no such message."""
     if request.last_by_subj:
-        seq = log.last_match(log.committed, request.last_by_subj.encode())
+        seq = reading.last_of(log, request.last_by_subj.encode())
     else:
-        start = request.seq
+        seq = request.seq
         if request.start_time is not None:
-            start = log.seq_at_time(int(request.start_time)) or log.last_seq + 1
-        pattern = request.next_by_subj.encode()
-        seq = log.next_match(max(start, 1), pattern) if pattern else start
-    if not seq or not log.get(seq, record):
+            seq = reading.first_at_or_after(log, int(request.start_time))
+        if request.next_by_subj and seq <= log.last_seq:
+            seq = log.next_match(max(seq, 1), request.next_by_subj.encode())
+    if not 0 < seq <= log.last_seq or not log.has(seq):
         raise ApiError(Err.NO_MESSAGE_FOUND)
-    return record
+    return seq
+
+
+def _stored_message(log: Log, seq: int, *, no_headers: bool) -> MsgGetResponse:
+    record = Record()
+    if not reading.read(log, seq, record):
+        raise ApiError(Err.NO_MESSAGE_FOUND)
+    message = StoredMessage(
+        subject=record.subject().decode(errors="replace"),
+        seq=record.seq,
+        hdrs=b"" if no_headers else record.headers(),
+        data=record.payload(),
+        time=Time(record.timestamp),
+    )
+    return MsgGetResponse(message=message)
 
 
 def _deleted(stream: Stream) -> list[int]:

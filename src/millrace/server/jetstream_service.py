@@ -48,6 +48,7 @@ class JetStreamService:
             server_id=broker.server_id,
             server_version=SERVER_VERSION,
             system_account=broker.options.system_account,
+            max_pending=broker.options.max_pending,
         )
         self._map_domain(options)
         try:

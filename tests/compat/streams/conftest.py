@@ -1,0 +1,79 @@
+"""Sessions for the tests of the stream API: each test has an account of its own on a shared server."""
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final
+
+import pytest
+from compat_kit import Dial, ServerFactory, login
+from stream_session import Recordings, Session
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+Open = Callable[..., Session]
+
+_SESSIONS: Final = pytest.StashKey[list[Session]]()
+
+_ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
+_GENERATIONS = dict.fromkeys(ServerKind, 0)
+_USED: dict[str, int] = {}
+
+
+def plain_config(generation: int) -> str:
+    """A server with much room and an account for each of many tests."""
+    accounts = "\n".join(
+        f"a{number}: {{jetstream: enabled, users: [{{user: a{number}, password: p}}]}}"
+        for number in range(_ACCOUNTS)
+    )
+    return (
+        f"# {generation}\nserver_name: probe\njetstream: {{max_mem: 1GB, max_file: 4GB}}\n"
+        f"accounts: {{\n{accounts}\n}}\n"
+    )
+
+
+@pytest.fixture(scope="session")
+def recordings(request: pytest.FixtureRequest) -> Iterator[Recordings]:
+    found = Recordings(record=request.config.getoption("--record-shapes"))
+    yield found
+    found.save()
+
+
+@pytest.fixture
+def open_session(
+    request: pytest.FixtureRequest, server_kind: ServerKind, join: Dial, recordings: Recordings
+) -> Open:
+    """`open_session(server, user)` is a session whose transcript belongs to this test."""
+    if request.config.getoption("--record-shapes") and server_kind is not ServerKind.NATS_SERVER:
+        pytest.skip("recordings are taken from nats-server")
+    opened = request.node.stash[_SESSIONS] = []
+    case = re.sub(rf"\[{server_kind}-?|\]$", " ", request.node.name).strip()
+    name = f"{request.path.stem}::{case}"
+
+    def connect(server: ServerProcess, user: str = "a0", **options: object) -> Session:
+        session = Session(login(join, server, user, **options), name, recordings)
+        opened.append(session)
+        return session
+
+    return connect
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """A test that came to its end has a transcript; comparing it is the last step of every test."""
+    outcome = yield
+    for session in pyfuncitem.stash.get(_SESSIONS, []):
+        session.compare()
+    return outcome
+
+
+@pytest.fixture
+def js(open_session: Open, shared_server: ServerFactory, server_kind: ServerKind) -> Session:
+    """A session in an account that nobody has used."""
+    generation = _GENERATIONS[server_kind]
+    number = _USED.get(f"{server_kind} {generation}", 0)
+    if number == _ACCOUNTS:
+        generation = _GENERATIONS[server_kind] = generation + 1
+        number = 0
+    _USED[f"{server_kind} {generation}"] = number + 1
+    server = shared_server(config=plain_config(generation), jetstream=True)
+    return open_session(server, f"a{number}")

@@ -1,0 +1,237 @@
+"""A client of the stream API that keeps a transcript of what the server says, and the recordings of it.
+
+A test asks; every answer goes into the transcript as it came from the wire, with times and names of
+servers masked.  When the test has ended, the transcript is compared with the one that nats-server gave
+when it was recorded (`pytest tests/compat/streams --server=nats-server --record-shapes -n0`), field by
+field and in the order of the fields.
+
+Not here: how a test gets its account (`conftest`).
+"""
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from millrace.testing.wire import WireClient
+
+RECORDINGS: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "stream_api"
+
+_TIMES: Final = frozenset({"ts", "created", "first_ts", "last_ts", "time", "now", "start"})
+_ZERO_TIME: Final = "0001-01-01T00:00:00Z"
+_STAMP: Final = re.compile(r"(Nats-Time-Stamp: )\S+")
+_STATUS: Final = re.compile(rb"NATS/1\.0 \d{3}")
+
+Body = bytes | str | dict[str, Any] | list[Any]
+
+
+class Reply:
+    """One message that came back."""
+
+    def __init__(self, frame: bytes) -> None:
+        line, _, rest = frame.partition(b"\r\n")
+        words = line.split()
+        size = int(words[-2]) if words[0] == b"HMSG" else 0
+        self.subject = words[1].decode()
+        self.headers = rest[:size]
+        self.payload = rest[size:-2]
+
+    @property
+    def is_status(self) -> bool:
+        return _STATUS.match(self.headers) is not None
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.payload)
+
+    def recorded(self) -> Any:
+        """What of it is compared: the JSON, or the text, and the lines of the headers if there are any."""
+        try:
+            content = masked(json.loads(self.payload))
+        except ValueError:
+            content = self.payload.decode(errors="backslashreplace")
+        if not self.headers:
+            return content
+        lines = self.headers.decode().split("\r\n")
+        assert lines[-2:] == ["", ""], self.headers
+        return {"headers": [_STAMP.sub(r"\1<time>", line) for line in lines[:-2]], "payload": content}
+
+
+def masked(value: Any) -> Any:
+    """The document without what differs from run to run."""
+    if isinstance(value, list):
+        return [masked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _masked_field(key, entry) for key, entry in value.items()}
+
+
+def _masked_field(key: str, value: Any) -> Any:
+    if key in _TIMES and isinstance(value, str) and value != _ZERO_TIME:
+        return "<time>"
+    if key in ("leader", "server", "server_id", "host") and isinstance(value, str):
+        return f"<{key}>"
+    return masked(value)
+
+
+class Session:
+    """One connection to one account."""
+
+    def __init__(self, client: WireClient, name: str, recordings: "Recordings") -> None:
+        self.client = client
+        self._name = name
+        self._recordings = recordings
+        self._asked = 0
+        self._transcript: list[dict[str, Any]] = []
+        client.send(b"SUB answer.* 1\r\n")
+
+    # -- what is compared -------------------------------------------------------------------------
+
+    def ask(self, verb: str, body: Body = b"", headers: dict[str, str] | None = None) -> Any:
+        """Ask `$JS.API.<verb>` and take the one answer into the transcript; gives the JSON of it."""
+        reply = self.request(f"$JS.API.{verb}", body, headers)[0]
+        self._note(verb, [reply])
+        return reply.document if not reply.headers else None
+
+    def ask_subject(self, subject: str, body: Body = b"", headers: dict[str, str] | None = None) -> Any:
+        """As `ask`, for any other subject."""
+        reply = self.request(subject, body, headers)[0]
+        self._note(subject, [reply])
+        return reply.document if not reply.headers else None
+
+    def get(self, place: str, body: Body = b"", headers: dict[str, str] | None = None) -> list[Reply]:
+        """Ask `$JS.API.DIRECT.GET.<place>` and take one answer, or all up to a status."""
+        many = isinstance(body, dict) and bool(body.get("batch") or body.get("multi_last"))
+        replies = self.request(f"$JS.API.DIRECT.GET.{place}", body, headers, many=many)
+        self._note(f"DIRECT.GET.{place}", replies)
+        return replies
+
+    def hear(self, verb: str, body: Body = b"", headers: dict[str, str] | None = None) -> None:
+        """Ask what may never be answered; what comes before later requests are answered is noted."""
+        self._send(f"$JS.API.{verb}", body, headers)
+        silent = self._asked
+        self._send("$JS.API.INFO", b"", None)
+        replies = [Reply(self.client.read_frame())]
+        while replies[-1].subject != f"answer.{self._asked}":
+            replies.append(Reply(self.client.read_frame()))
+        rest = self.client.round_trip()
+        assert not rest, rest
+        self._note(verb, [each for each in replies if each.subject == f"answer.{silent}"])
+
+    def state(self, name: str = "S") -> Any:
+        """Look at a stream, and note its state with all details."""
+        found = self.do(f"STREAM.INFO.{name}", {"deleted_details": True, "subjects_filter": ">"})
+        self.note(masked(found["state"]), asked=f"the state of {name}")
+        return found["state"]
+
+    def note(self, answer: Any, *, asked: str) -> None:
+        """Add to the transcript what was seen another way."""
+        self._transcript.append({"asked": asked, "answer": answer})
+
+    def compare(self) -> None:
+        """Compare the transcript with the recording."""
+        assert self._transcript, "nothing was asked"
+        self._recordings.compare(self._name, self._transcript)
+
+    # -- what only sets the scene -----------------------------------------------------------------
+
+    def do(self, verb: str, body: Body = b"") -> Any:
+        """Ask for something that must succeed."""
+        answer = self.request(f"$JS.API.{verb}", body, None)[0].document
+        assert "error" not in answer, answer
+        return answer
+
+    def create(self, name: str = "S", **config: Any) -> Any:
+        return self.do(f"STREAM.CREATE.{name}", {"name": name, **config})
+
+    def publish(self, subject: str, payload: Body = b"", headers: dict[str, str] | None = None) -> int:
+        """Publish and return the sequence."""
+        answer = self.request(subject, payload, headers)[0].document
+        assert "error" not in answer, answer
+        sequence: int = answer["seq"]
+        return sequence
+
+    def fill(self, *subjects: str) -> None:
+        """Publish one message to each, with its number as payload."""
+        for number, subject in enumerate(subjects, 1):
+            self.publish(subject, str(number))
+
+    def request(
+        self, subject: str, body: Body, headers: dict[str, str] | None = None, *, many: bool = False
+    ) -> list[Reply]:
+        """One answer, or all up to a status; nothing else may come."""
+        self._send(subject, body, headers)
+        replies = [Reply(self.client.read_frame())]
+        while many and not replies[-1].is_status:
+            replies.append(Reply(self.client.read_frame()))
+        strays = self.client.round_trip()
+        assert not strays, strays
+        assert {each.subject for each in replies} == {f"answer.{self._asked}"}
+        return replies
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _send(self, subject: str, body: Body, headers: dict[str, str] | None) -> None:
+        self._asked += 1
+        payload = as_bytes(body)
+        reply = f"answer.{self._asked}"
+        if headers is None:
+            self.client.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
+            return
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        block = f"NATS/1.0\r\n{lines}\r\n".encode()
+        sizes = f"{len(block)} {len(block) + len(payload)}"
+        self.client.send(f"HPUB {subject} {reply} {sizes}\r\n".encode() + block + payload + b"\r\n")
+
+    def _note(self, asked: str, replies: list[Reply]) -> None:
+        answers = [each.recorded() for each in replies]
+        self.note(answers if len(answers) != 1 else answers[0], asked=asked)
+
+
+def as_bytes(body: Body) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+
+class Recordings:
+    """Of one session of pytest: what nats-server said in each test, by the file the test is in."""
+
+    def __init__(self, *, record: bool) -> None:
+        self._record = record
+        self._files: dict[str, dict[str, Any]] = {}
+        self._taken: dict[str, dict[str, Any]] = {}
+
+    def compare(self, name: str, transcript: list[dict[str, Any]]) -> None:
+        module, _, test = name.partition("::")
+        if self._record:
+            self._taken.setdefault(module, {})[test] = transcript
+            return
+        recorded = self._file(module).get(test)
+        assert recorded is not None, f"no recording of {name}; take one with --record-shapes"
+        # As text, since the order of fields is the reference's, too.
+        expected, found = _lines(recorded), _lines(transcript)
+        if found != expected:
+            raise AssertionError("\n".join(difflib.unified_diff(expected, found, "recorded", "found", n=0)))
+
+    def _file(self, module: str) -> dict[str, Any]:
+        if module not in self._files:
+            path = RECORDINGS / f"{module}.json"
+            self._files[module] = json.loads(path.read_text()) if path.exists() else {}
+        return self._files[module]
+
+    def save(self) -> None:
+        for module, taken in self._taken.items():
+            RECORDINGS.mkdir(parents=True, exist_ok=True)
+            tests = dict(sorted((self._file(module) | taken).items()))
+            lines = ",\n".join(f"{json.dumps(test)}: [\n{_text(steps)}\n]" for test, steps in tests.items())
+            (RECORDINGS / f"{module}.json").write_text(f"{{\n{lines}\n}}\n")
+
+
+def _lines(steps: list[dict[str, Any]]) -> list[str]:
+    return [json.dumps(step) for step in steps]
+
+
+def _text(steps: list[dict[str, Any]]) -> str:
+    return ",\n".join(f" {line}" for line in _lines(steps))
