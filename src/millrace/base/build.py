@@ -24,6 +24,7 @@ COMPILED_MODULES: Final = (
     "millrace.subjects.tree",
     "millrace.protocol.parser",
     "millrace.protocol.outbuf",
+    "millrace.protocol.outlet",
     "millrace.protocol.masking",
     "millrace.store.checksum",
     "millrace.store.record",
@@ -37,7 +38,10 @@ COMPILED_MODULES: Final = (
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",
+    "millrace.broker.outlet",
     "millrace.jetstream.ingest",
+    "millrace.jetstream.consumers.ledger",
+    "millrace.jetstream.consumers.acks",
 )
 
 

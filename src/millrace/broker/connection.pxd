@@ -12,6 +12,7 @@ cdef Py_ssize_t _SPARE_BUFFERS
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
+cdef bytes _ACK
 
 @cython.final
 cdef class Tick:
@@ -68,6 +69,7 @@ cdef class Connection(Subscriber):
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
     @cython.locals(subscription=Subscription, out=OutBuffer)
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef bint behind(self) except? -1
     cdef inline void _count(self, Subscription subscription) except *
     cpdef send(self, bytes line)
     @cython.locals(out=OutBuffer)

@@ -33,6 +33,7 @@ _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
+_ACK = b"$JS.ACK."
 
 
 class Tick:
@@ -188,6 +189,8 @@ class Connection(Subscriber):
     def _find_route(self) -> Route | None:
         self._route = None
         subject = self.parser.subject()
+        if subject.startswith(_ACK) and self.space.mapping is None:
+            return self.space.ack_route(subject)  # not kept: the next one has another subject
         if not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:
@@ -217,7 +220,7 @@ class Connection(Subscriber):
         out = self._out
         if out is None:
             out = self._out = self.tick.borrow(self)
-        out.append_message(target.prefix, frame, self.headers)
+        out.append_message(target.prefix(), frame, self.headers)
         self.out_messages += 1
         self.out_bytes += frame.body_size
         if self.tracer is not None:
@@ -226,6 +229,9 @@ class Connection(Subscriber):
         if out.size > _FLUSH_AT:
             self._write()
         return True
+
+    def behind(self) -> bool:
+        return self.write_blocked
 
     def _count(self, subscription: Subscription) -> None:
         if subscription.origin is not None:

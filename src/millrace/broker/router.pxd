@@ -6,9 +6,11 @@ from millrace.subjects.tree cimport Matches, SubjectTree
 
 cdef Py_ssize_t _MAX_ROUTES
 cdef Py_ssize_t _MAX_SCAN
+cdef Py_ssize_t _ACK_PREFIX_SIZE
 
 cdef class Subscriber:
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef bint behind(self) except? -1
 
 @cython.final
 cdef class Subscription:
@@ -28,7 +30,9 @@ cdef class Target:
     cdef readonly Subscription subscription
     cdef readonly Subscriber owner
     cdef readonly bytes subject
-    cdef readonly bytes prefix
+    cdef bytes _prefix
+
+    cpdef bytes prefix(self)
 
 @cython.final
 cdef class Route:
@@ -48,12 +52,19 @@ cdef class SubjectSpace:
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef dict _reply_groups
+    cdef dict _ack_groups
+    cdef dict _watchers
     cdef unsigned long long _random
 
     @cython.locals(subscription=Subscription, frame=Frame, group=list, reply=bytes, end=bytes, number="unsigned long long")
     cpdef answer(self, list replies, bytes start)
     @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
     cdef list _reply_group(self, bytes reply)
+    @cython.locals(subscription=Subscription, group=list)
+    cpdef Route ack_route(self, bytes subject)
+    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
+    cdef list _ack_group(self, bytes subject)
+    cdef _changed(self, bytes pattern)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
     @cython.locals(route=Route, found=Matches)

@@ -17,6 +17,7 @@ from millrace.subjects.match import matches
 from millrace.subjects.tree import SubjectTree
 
 _MAX_ROUTES = 65536  # cached subjects of a space; all are dropped when there are more
+_ACK_PREFIX_SIZE = len(b"$JS.ACK.")
 _MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
 
 
@@ -26,6 +27,10 @@ class Subscriber:
     def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
         """Take a message; False if this receiver must not have it, so that a queue tries the next."""
         raise NotImplementedError(type(self).__name__)
+
+    def behind(self) -> bool:
+        """Whether it holds messages that its peer has not taken."""
+        return False
 
 
 class Subscription:
@@ -52,7 +57,13 @@ class Target:
         self.subscription = subscription
         self.owner = subscription.owner
         self.subject = subject  # as the receiver sees it
-        self.prefix = b"MSG %b %b " % (subject, subscription.sid)
+        self._prefix: bytes | None = None
+
+    def prefix(self) -> bytes:
+        """The start of the line that a client gets."""
+        if self._prefix is None:
+            self._prefix = b"MSG %b %b " % (self.subject, self.subscription.sid)
+        return self._prefix
 
 
 class Route:
@@ -80,17 +91,51 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
+        self._ack_groups: dict[bytes, list[Subscription] | None] = {}
+        self._watchers: dict[bytes, list[Callable[[], None]]] = {}
         self._random = seed | 1
 
     def subscribe(self, subscription: Subscription) -> None:
         self.tree.insert(subscription.subject, subscription.queue, subscription)
-        self._reply_groups.clear()
-        self._drop_routes(subscription.subject)
+        self._changed(subscription.subject)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         self.tree.remove(subscription.subject, subscription.queue, subscription)
+        self._changed(subscription.subject)
+
+    def _changed(self, pattern: bytes) -> None:
         self._reply_groups.clear()
-        self._drop_routes(subscription.subject)
+        self._ack_groups.clear()
+        self._drop_routes(pattern)
+        if self._watchers:
+            self._tell_watchers(pattern)
+
+    # -- who wants to know ------------------------------------------------------------------------
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> None:
+        """Call back whenever somebody begins or ends to listen on `subject`."""
+        self._watchers.setdefault(subject, []).append(changed)
+
+    def unwatch(self, subject: bytes, changed: Callable[[], None]) -> None:
+        watchers = self._watchers[subject]
+        watchers.remove(changed)
+        if not watchers:
+            del self._watchers[subject]
+
+    def _tell_watchers(self, pattern: bytes) -> None:
+        if b"*" not in pattern and b">" not in pattern:
+            concerned = list(self._watchers.get(pattern, ()))
+        else:
+            concerned = [
+                changed
+                for subject, watchers in self._watchers.items()
+                if matches(subject, pattern)
+                for changed in watchers
+            ]
+        for changed in concerned:
+            changed()
+
+    # -- routes -----------------------------------------------------------------------------------
 
     def route(self, subject: bytes) -> Route:
         """The route for a literal subject, from the cache if it is there."""
@@ -109,6 +154,30 @@ class SubjectSpace:
             self.drop_all_routes()
         self.routes[subject] = route
         return route
+
+    def ack_route(self, subject: bytes) -> Route:
+        """The route for an acknowledgement; its subject is used once, so what is kept is who gets them all."""
+        group = self._ack_group(subject)
+        if group is None:
+            return self.route(subject)
+        return Route(subject, [Target(subscription, subject) for subscription in group], [])
+
+    def _ack_group(self, subject: bytes) -> list[Subscription] | None:
+        """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``."""
+        dot = subject.find(b".", _ACK_PREFIX_SIZE)
+        dot = subject.find(b".", dot + 1) if dot > 0 else -1
+        if dot < 0:
+            return None
+        prefix = subject[:dot]
+        group = self._ack_groups.get(prefix)
+        if group is None and prefix not in self._ack_groups:
+            found = self.tree.match_any_tail(prefix)
+            if found is not None and not found.queues:
+                group = [each for each in found.plain if each.rewrite is None]
+                if len(group) != len(found.plain):
+                    group = None
+            self._ack_groups[prefix] = group
+        return group
 
     def drop_all_routes(self) -> None:
         for route in self.routes.values():

@@ -29,6 +29,10 @@ cdef class SubjectTree:
     cpdef Matches match(self, bytes subject)
     @cython.locals(found=Matches)
     cpdef Matches match_any_last(self, bytes prefix)
+    @cython.locals(found=Matches)
+    cpdef Matches match_any_tail(self, bytes prefix)
+    @cython.locals(child=Node)
+    cdef bint _collect_any_tail(self, Node node, list tokens, Py_ssize_t index, Matches found) except -1
     @cython.locals(child=Node)
     cdef bint _collect_any_last(self, Node node, list tokens, Py_ssize_t index, Matches found) except -1
     @cython.locals(child=Node, star=Node)

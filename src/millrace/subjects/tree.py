@@ -125,6 +125,24 @@ class SubjectTree:
             return None
         return found
 
+    def match_any_tail(self, prefix: bytes) -> Matches | None:
+        """What wants ``prefix`` plus one or more tokens, whatever those are; None if it depends on them."""
+        found = Matches()
+        tokens = prefix.split(b".")
+        if b"" in tokens or not self._collect_any_tail(self.root, tokens, 0, found):
+            return None
+        return found
+
+    def _collect_any_tail(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> bool:
+        if node.tail is not None:
+            self._take(node.tail, found)
+        if index == len(tokens):
+            return not node.children and node.star is None
+        if node.star is not None and not self._collect_any_tail(node.star, tokens, index + 1, found):
+            return False
+        child = node.children.get(tokens[index])
+        return child is None or self._collect_any_tail(child, tokens, index + 1, found)
+
     def _collect_any_last(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> bool:
         if node.tail is not None:
             self._take(node.tail, found)

@@ -51,7 +51,7 @@ def test_a_target_has_the_start_of_its_line_ready() -> None:
     space = SubjectSpace("A", 7)
     space.subscribe(Subscription(Receiver(), b"a.*", None, b"42"))
     (target,) = space.route(b"a.b").plain
-    assert (target.subject, target.prefix) == (b"a.b", b"MSG a.b 42 ")
+    assert (target.subject, target.prefix()) == (b"a.b", b"MSG a.b 42 ")
 
 
 def test_the_same_subject_gives_the_same_route_until_a_subscription_touches_it() -> None:

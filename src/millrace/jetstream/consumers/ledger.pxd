@@ -1,0 +1,75 @@
+cimport cython
+
+cdef long long _NEVER
+
+@cython.final
+cdef class Pending:
+    cdef readonly unsigned long long dseq
+    cdef readonly long long at
+    cdef readonly long long due
+    cdef readonly bint queued
+    cdef readonly bint kept
+
+@cython.final
+cdef class Ledger:
+    cdef readonly unsigned long long delivered_dseq
+    cdef readonly unsigned long long delivered_sseq
+    cdef readonly unsigned long long floor_dseq
+    cdef readonly unsigned long long floor_sseq
+    cdef public long long ack_wait
+    cdef public tuple backoff
+    cdef public long long max_deliver
+    cdef readonly dict pending
+    cdef readonly dict redelivered
+    cdef readonly object order
+    cdef object _queue
+    cdef list _later
+    cdef list _moved
+    cdef list _gone
+    cdef set _counted
+    cdef readonly bint changed
+
+    @cython.locals(entry=Pending)
+    cpdef deliver(self, unsigned long long sseq, long long now)
+    cpdef deliver_settled(self, unsigned long long sseq)
+    @cython.locals(entry=Pending)
+    cpdef deliver_again(self, unsigned long long sseq, long long now)
+    cpdef long long deliveries(self, unsigned long long sseq) except *
+    @cython.locals(entry=Pending)
+    cpdef unsigned long long next_again(self) except *
+    cpdef pop_again(self)
+    cpdef list queue_all(self, long long now)
+    @cython.locals(entry=Pending, waiting=Pending, limit="long long", late=list)
+    cpdef list expire(self, long long now)
+    @cython.locals(entry=Pending, given_up=list)
+    cdef list _queue_those(self, list sseqs, long long now)
+    cpdef bint spent(self, unsigned long long sseq) except *
+    cpdef give_up(self, unsigned long long sseq)
+    @cython.locals(entry=Pending, earliest="long long", usual="long long")
+    cpdef long long due(self) except *
+    cdef long long _wait_of(self, unsigned long long sseq) except *
+    cdef _plan(self, unsigned long long sseq, Pending entry, long long due)
+    cpdef bint ack(self, unsigned long long sseq) except *
+    @cython.locals(entry=Pending, settled=list, each="unsigned long long")
+    cpdef list ack_all(self, unsigned long long sseq, unsigned long long dseq)
+    @cython.locals(entry=Pending)
+    cpdef progress(self, unsigned long long sseq, long long now)
+    cpdef bint may_nak(self, unsigned long long sseq, unsigned long long dseq) except *
+    @cython.locals(entry=Pending)
+    cpdef nak(self, unsigned long long sseq)
+    @cython.locals(entry=Pending)
+    cpdef nak_later(self, unsigned long long sseq, long long due)
+    @cython.locals(entry=Pending)
+    cdef _settle(self, unsigned long long sseq)
+    @cython.locals(entry=Pending, lowest="unsigned long long")
+    cdef _raise_floor(self, unsigned long long dseq, unsigned long long sseq)
+    cdef _forget_count(self, unsigned long long sseq)
+    cpdef bint remove(self, unsigned long long sseq) except *
+    cpdef list remove_below(self, unsigned long long sseq)
+    @cython.locals(entry=Pending)
+    cpdef skip_to(self, unsigned long long sseq)
+    cpdef start_at(self, unsigned long long sseq)
+    cpdef reset(self, unsigned long long sseq)
+    cpdef bint needs(self, unsigned long long sseq, unsigned long long next_sseq) except *
+    @cython.locals(entry=Pending, moved=Pending)
+    cpdef tuple take_changes(self)

@@ -1,0 +1,389 @@
+"""What a consumer delivered and what of it is not settled: pending messages, floors, and what goes out again.
+
+A state machine without I/O and without a clock: whoever calls tells the time.  On the path of a message,
+so compiled.  ``states`` has the table of what can happen to one message.
+
+Two numbers name a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
+deliveries.  A message keeps the dseq of its first delivery however often it goes out.
+
+Always true:  floors never fall but by ``reset``;  every message above the floor that was delivered and
+              is not pending is settled;  dseq only rises.
+Not here:     which message is next in the stream (consumer), who gets it (push, pulls), what survives
+              a crash (journal; ``take_changes`` tells it what is new).
+"""
+
+import heapq
+from collections import deque
+
+_NEVER = 0
+
+
+class Pending:
+    """A message that was delivered and is not settled."""
+
+    def __init__(self, dseq: int, at: int) -> None:
+        self.dseq = dseq  # of its first delivery
+        self.at = at  # when it was delivered last, or was said to be in progress
+        self.due = _NEVER  # when to deliver it again, if not by the common waiting time
+        self.queued = False  # it waits to be delivered again
+        self.kept = False  # the journal knows of it
+
+
+class Ledger:
+    """Of one consumer."""
+
+    def __init__(self) -> None:
+        self.delivered_dseq = 0
+        self.delivered_sseq = 0  # the highest
+        self.floor_dseq = 0
+        self.floor_sseq = 0
+        self.ack_wait = 0  # ns
+        self.backoff: tuple[int, ...] = ()
+        self.max_deliver = 0  # 0: any number of times
+        self.pending: dict[int, Pending] = {}  # by sseq; in the order of `at`, but for those with a `due`
+        self.redelivered: dict[int, int] = {}  # sseq: deliveries after the first
+        self.order: deque[int] = deque()  # sseqs as first delivered; some may be settled
+        self._queue: deque[int] = deque()  # to be delivered again; some may be settled
+        self._later: list[tuple[int, int]] = []  # a heap of (due, sseq); some may be out of date
+        self._moved: list[int] = []  # delayed, and the journal does not know
+        self._gone: list[int] = []  # settled, and the journal does not know
+        self._counted: set[int] = set()  # redelivered, and the journal does not know
+        self.changed = False  # since ``take_changes``
+
+    # -- delivering -------------------------------------------------------------------------------
+
+    def deliver(self, sseq: int, now: int) -> None:
+        """A message goes out for the first time and waits for an ack."""
+        self.delivered_dseq += 1
+        if sseq > self.delivered_sseq:
+            self.delivered_sseq = sseq
+        entry = Pending(self.delivered_dseq, now)
+        self.pending[sseq] = entry
+        self.order.append(sseq)
+        self.changed = True
+        if self.backoff:
+            self._plan(sseq, entry, now + self._wait_of(sseq))
+
+    def deliver_settled(self, sseq: int) -> None:
+        """A message goes out and nobody is to acknowledge it."""
+        self.delivered_dseq += 1
+        if sseq > self.delivered_sseq:
+            self.delivered_sseq = sseq
+        self.floor_dseq = self.delivered_dseq
+        self.floor_sseq = self.delivered_sseq
+        self.changed = True
+
+    def deliver_again(self, sseq: int, now: int) -> None:
+        """What ``next_again`` gave goes out."""
+        entry = self.pending[sseq]
+        self.delivered_dseq += 1
+        extra = self.redelivered.get(sseq, 0) + 1
+        self.redelivered[sseq] = extra
+        self._counted.add(sseq)
+        entry.queued = False
+        entry.kept = False
+        entry.at = now
+        entry.due = _NEVER
+        del self.pending[sseq]
+        self.pending[sseq] = entry  # to the end: the order is that of `at`
+        self.changed = True
+        if self.backoff:
+            self._plan(sseq, entry, now + self._wait_of(sseq))
+
+    def deliveries(self, sseq: int) -> int:
+        """How often a message that is pending was delivered."""
+        return self.redelivered.get(sseq, 0) + 1
+
+    # -- what goes out again ----------------------------------------------------------------------
+
+    def next_again(self) -> int:
+        """The message that waits longest to be delivered again, or 0; it keeps waiting."""
+        while self._queue:
+            sseq = self._queue[0]
+            entry = self.pending.get(sseq)
+            if entry is not None and entry.queued:
+                return sseq
+            self._queue.popleft()
+        return 0
+
+    def pop_again(self) -> None:
+        """``next_again`` is taken."""
+        self._queue.popleft()
+
+    def queue_all(self, now: int) -> list[int]:
+        """Deliver everything pending again; what may not be is given up and returned."""
+        return self._queue_those(sorted(self.pending), now)
+
+    def expire(self, now: int) -> list[int]:
+        """Queue what was not acknowledged in time; what was delivered often enough is returned instead."""
+        late = []
+        if not self.backoff and self.ack_wait > 0:
+            limit = now - self.ack_wait
+            for sseq, entry in self.pending.items():
+                if entry.due != _NEVER:
+                    continue
+                if entry.at > limit:
+                    break
+                if not entry.queued:
+                    late.append(sseq)
+        while self._later and self._later[0][0] <= now:
+            due, sseq = heapq.heappop(self._later)
+            waiting = self.pending.get(sseq)
+            if waiting is not None and waiting.due == due and not waiting.queued:
+                late.append(sseq)
+        late.sort()
+        return self._queue_those(late, now)
+
+    def _queue_those(self, sseqs: list[int], now: int) -> list[int]:
+        given_up = []
+        for sseq in sseqs:
+            entry = self.pending[sseq]
+            if entry.queued:
+                continue
+            if self.spent(sseq):
+                given_up.append(sseq)
+                continue
+            entry.queued = True
+            entry.due = _NEVER
+            entry.at = now
+            del self.pending[sseq]
+            self.pending[sseq] = entry
+            self._queue.append(sseq)
+        for sseq in given_up:
+            self.give_up(sseq)
+        return given_up
+
+    def spent(self, sseq: int) -> bool:
+        """Whether a message may not be delivered any more."""
+        return 0 < self.max_deliver <= self.deliveries(sseq)
+
+    def give_up(self, sseq: int) -> None:
+        """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
+        self.redelivered[sseq] = self.deliveries(sseq)
+        self._counted.add(sseq)
+        self._settle(sseq)
+
+    def due(self) -> int:
+        """When ``expire`` has something to do, in ns; 0: never, as it looks now."""
+        earliest = self._later[0][0] if self._later else _NEVER
+        if not self.backoff and self.ack_wait > 0:
+            for entry in self.pending.values():
+                if entry.due == _NEVER and not entry.queued:
+                    usual = entry.at + self.ack_wait
+                    if earliest == _NEVER or usual < earliest:
+                        earliest = usual
+                    break
+        return earliest
+
+    def _wait_of(self, sseq: int) -> int:
+        """How long to wait for the ack of a message."""
+        if not self.backoff:
+            return self.ack_wait
+        wait: int = self.backoff[min(self.redelivered.get(sseq, 0), len(self.backoff) - 1)]
+        return wait
+
+    def _plan(self, sseq: int, entry: Pending, due: int) -> None:
+        entry.due = due
+        heapq.heappush(self._later, (due, sseq))
+
+    # -- what clients say -------------------------------------------------------------------------
+
+    def ack(self, sseq: int) -> bool:
+        """Settle one message; False if it was not pending."""
+        if sseq not in self.pending:
+            self._forget_count(sseq)
+            return False
+        self._settle(sseq)
+        self._forget_count(sseq)
+        return True
+
+    def ack_all(self, sseq: int, dseq: int) -> list[int]:
+        """Settle everything up to a message; what was pending of it."""
+        if dseq <= self.floor_dseq or sseq <= self.floor_sseq:
+            return []
+        settled = []
+        while self.order and self.order[0] <= sseq:
+            each = self.order.popleft()
+            entry = self.pending.pop(each, None)
+            if entry is not None:
+                settled.append(each)
+                if entry.kept:
+                    self._gone.append(each)
+            self._forget_count(each)
+        self.floor_dseq = dseq
+        self.floor_sseq = sseq
+        self.changed = True
+        return settled
+
+    def progress(self, sseq: int, now: int) -> None:
+        """A client still works on it."""
+        entry = self.pending.get(sseq)
+        if entry is None or entry.queued:
+            return
+        entry.at = now
+        entry.due = _NEVER
+        entry.kept = False
+        del self.pending[sseq]
+        self.pending[sseq] = entry
+        self.changed = True
+        if self.backoff:
+            self._plan(sseq, entry, now + self._wait_of(sseq))
+
+    def may_nak(self, sseq: int, dseq: int) -> bool:
+        """Whether a client can refuse this delivery: it is pending, and not from before the floor."""
+        return self.floor_dseq < dseq <= self.delivered_dseq and sseq in self.pending
+
+    def nak(self, sseq: int) -> None:
+        """Deliver it again as soon as possible."""
+        entry = self.pending[sseq]
+        if not entry.queued:
+            entry.queued = True
+            entry.due = _NEVER
+            self._queue.append(sseq)
+
+    def nak_later(self, sseq: int, due: int) -> None:
+        """Deliver it again at a time."""
+        entry = self.pending[sseq]
+        entry.queued = False
+        entry.at = due - self._wait_of(sseq)  # so that it is due then after a restart, too
+        if entry.kept:
+            entry.kept = False
+            self._moved.append(sseq)
+        self.changed = True
+        self._plan(sseq, entry, due)
+
+    def _settle(self, sseq: int) -> None:
+        entry = self.pending.pop(sseq)
+        if entry.kept:
+            self._gone.append(sseq)
+        self.changed = True
+        if not self.pending:
+            self.floor_dseq = self.delivered_dseq
+            self.floor_sseq = self.delivered_sseq
+            self.order.clear()
+            self._queue.clear()
+            self._later.clear()
+        elif entry.dseq == self.floor_dseq + 1:
+            self._raise_floor(entry.dseq, sseq)
+
+    def _raise_floor(self, dseq: int, sseq: int) -> None:
+        """To just below the next one pending."""
+        order = self.order
+        while order and order[0] not in self.pending:
+            order.popleft()
+        self.floor_dseq = dseq
+        self.floor_sseq = sseq
+        if order:
+            lowest = order[0]
+            if lowest > sseq:
+                entry = self.pending[lowest]
+                self.floor_dseq = entry.dseq - 1
+                self.floor_sseq = lowest - 1
+
+    def _forget_count(self, sseq: int) -> None:
+        if sseq in self.redelivered:
+            del self.redelivered[sseq]
+            self._counted.add(sseq)
+            self.changed = True
+
+    # -- what the stream says ---------------------------------------------------------------------
+
+    def remove(self, sseq: int) -> bool:
+        """The stream does not have it any more; True if it was pending."""
+        return self.ack(sseq)
+
+    def remove_below(self, sseq: int) -> list[int]:
+        """The stream begins at `sseq` now; what was pending below."""
+        if not self.pending and not self.redelivered:
+            return []
+        for each in [each for each in self.redelivered if each < sseq and each not in self.pending]:
+            self._forget_count(each)
+        return sorted([each for each in self.pending if each < sseq])
+
+    def skip_to(self, sseq: int) -> None:
+        """Nothing below `sseq` will ever be delivered: a purge."""
+        for each in [each for each in self.pending if each < sseq]:
+            entry = self.pending.pop(each)
+            self.floor_dseq = max(self.floor_dseq, entry.dseq)
+            if entry.kept:
+                self._gone.append(each)
+            self._forget_count(each)
+        self.floor_sseq = max(self.floor_sseq, sseq - 1)
+        self.delivered_sseq = max(self.delivered_sseq, sseq - 1)
+        if not self.pending:
+            self.floor_dseq = self.delivered_dseq
+            self.floor_sseq = self.delivered_sseq
+            self.redelivered.clear()
+            self.order.clear()
+            self._queue.clear()
+            self._later.clear()
+        self.changed = True
+
+    def start_at(self, sseq: int) -> None:
+        """Nothing was delivered yet; the first message is not below `sseq`."""
+        self.reset(sseq)
+
+    def reset(self, sseq: int) -> None:
+        """Begin anew before `sseq`; deliveries are counted from one."""
+        self.delivered_dseq = self.floor_dseq = 0
+        self.delivered_sseq = self.floor_sseq = sseq - 1
+        self.pending.clear()
+        self.redelivered.clear()
+        self.order.clear()
+        self._queue.clear()
+        self._later.clear()
+        self._moved.clear()
+        self._gone.clear()
+        self._counted.clear()
+        self.changed = True
+
+    def needs(self, sseq: int, next_sseq: int) -> bool:
+        """Whether a message that this consumer wants must stay in a stream that keeps what is of interest."""
+        if sseq > self.floor_sseq and (sseq >= next_sseq or sseq in self.pending):
+            return True
+        return sseq in self.redelivered  # given up: it stays for somebody to look at
+
+    # -- what survives ----------------------------------------------------------------------------
+
+    def take_changes(self) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
+        """Pending ones, new or moved (sseq, dseq, at), settled ones, and (sseq, deliveries after the first)."""
+        fresh = []
+        for sseq in reversed(self.pending):  # what is new is at the end
+            entry = self.pending[sseq]
+            if entry.kept:
+                break
+            entry.kept = True
+            fresh.append((sseq, entry.dseq, entry.at))
+        for sseq in self._moved:
+            moved = self.pending.get(sseq)
+            if moved is not None and not moved.kept:
+                moved.kept = True
+                fresh.append((sseq, moved.dseq, moved.at))
+        self._moved = []
+        gone = self._gone
+        self._gone = []
+        counted = [(sseq, self.redelivered.get(sseq, 0)) for sseq in self._counted]
+        self._counted.clear()
+        self.changed = False
+        return fresh, gone, counted
+
+    def restore(
+        self,
+        pending: dict[int, tuple[int, int]],
+        redelivered: dict[int, int],
+        delivered: tuple[int, int],
+        floor: tuple[int, int],
+    ) -> None:
+        """As it was: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
+        self.delivered_dseq, self.delivered_sseq = delivered
+        self.floor_dseq, self.floor_sseq = floor
+        self.redelivered = dict(redelivered)
+        self.order = deque(sorted(pending))
+        self.pending.clear()
+        for sseq, (dseq, at) in sorted(pending.items(), key=lambda item: (item[1][1], item[0])):
+            entry = Pending(dseq, at)
+            entry.kept = True
+            self.pending[sseq] = entry
+            if self.backoff:
+                self._plan(sseq, entry, at + self._wait_of(sseq))
+        self.changed = False
