@@ -1,14 +1,15 @@
-"""What the server adds to the metadata of a stream, and which level of the API a stream needs.
+"""What the server adds to the metadata of streams and consumers, and which level of the API a stream needs.
 
-`_nats.req.level` is stored with the stream, so that an older server knows that it can not serve it.
+`_nats.req.level` is stored with them, so that an older server knows that it can not serve them.
 `_nats.ver` and `_nats.level` tell who answers: they are in answers only, and what a client sends
 under these names is dropped.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.enums import PersistMode
 from millrace.jsapi.limits import API_LEVEL
 from millrace.jsapi.names import METADATA_REQUIRED_LEVEL, METADATA_SERVER_LEVEL, METADATA_SERVER_VERSION
@@ -19,6 +20,8 @@ _OF_ANSWERS: Final = frozenset({METADATA_SERVER_LEVEL, METADATA_SERVER_VERSION})
 TTL_LEVEL: Final = 1
 COUNTER_LEVEL: Final = 2
 FAST_BATCH_LEVEL: Final = 4
+
+Config = TypeVar("Config", StreamConfig, ConsumerConfig)
 
 
 def required_level(config: StreamConfig) -> int:
@@ -39,19 +42,24 @@ def required_level(config: StreamConfig) -> int:
 
 def with_required_level(config: StreamConfig) -> StreamConfig:
     """The configuration as it is stored: with the level it requires, without what only answers carry."""
+    return with_level(config, required_level(config))
+
+
+def with_level(config: Config, level: int) -> Config:
+    """The configuration as it is stored if `level` is what it requires."""
     metadata = {key: value for key, value in config.metadata.items() if key not in _OF_ANSWERS}
-    metadata[METADATA_REQUIRED_LEVEL] = str(required_level(config))
+    metadata[METADATA_REQUIRED_LEVEL] = str(level)
     return msgspec.structs.replace(config, metadata=metadata)
 
 
-def without_required_level(config: StreamConfig) -> StreamConfig:
+def without_required_level(config: Config) -> Config:
     """The configuration as its owner would write it."""
     managed = _OF_ANSWERS | {METADATA_REQUIRED_LEVEL}
     metadata = {key: value for key, value in config.metadata.items() if key not in managed}
     return msgspec.structs.replace(config, metadata=metadata)
 
 
-def decorated(config: StreamConfig, server_version: str) -> StreamConfig:
+def decorated(config: Config, server_version: str) -> Config:
     """The stored configuration as answers to create, update, info and restore show it; lists do not."""
     metadata = config.metadata | {
         METADATA_SERVER_VERSION: server_version,
