@@ -42,6 +42,8 @@ COMPILED_MODULES: Final = (
     "millrace.jetstream.ingest",
     "millrace.jetstream.consumers.ledger",
     "millrace.jetstream.consumers.acks",
+    "millrace.jetstream.consumers.pull_requests",
+    "millrace.jetstream.consumers.pulls",
 )
 
 

@@ -1,4 +1,4 @@
-"""Durations as Go spells them in headers: ``1h30m``, ``500ms``, ``1.5s``; exact nanoseconds."""
+"""Durations as Go spells them in headers and statuses: ``1h30m``, ``500ms``, ``1.5s``; exact nanoseconds."""
 
 import re
 from typing import Final
@@ -49,3 +49,23 @@ def format_seconds(seconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}s"
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def format_duration(nanoseconds: int) -> str:
+    """As Go prints a duration: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest < _SECOND:
+        unit = next((unit for unit in ("ms", "µs", "ns") if rest >= _UNITS[unit]), "s")
+        return f"{sign}{_decimal(rest, _UNITS[unit])}{unit}"
+    minutes, rest = divmod(rest, _UNITS["m"])
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{_decimal(rest, _SECOND)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, part = divmod(amount, unit)
+    fraction = f"{part:0{len(str(unit)) - 1}d}".rstrip("0") if part else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)
