@@ -69,6 +69,44 @@ def test_a_second_power_cut_while_the_log_is_opened_changes_nothing(keep: Keep) 
             life.check(life.log)
 
 
+def test_what_is_seen_after_a_process_was_killed_survives_a_power_cut() -> None:
+    for cut in range(1, TOTAL + 1):
+        fs = CrashFileSystem()
+        fs.cut_power_at(cut)
+        life = Life(fs)
+        with pytest.raises(PowerCut):
+            life.run()
+        life.fs = fs = fs.kill()
+        life.open()
+        life.check(life.log)
+        seen, last_seq = read_all(life.log), life.log.last_seq
+        life.fs = fs.crash(Keep.NOTHING, Random(cut))
+        life.open()
+        assert read_all(life.log) == seen, f"after operation {cut}"
+        assert life.log.last_seq == last_seq
+
+
+def test_what_cannot_be_synced_when_a_log_is_opened_is_written_again_with_the_next_commit() -> None:
+    fs = CrashFileSystem()
+    life = Life(fs)
+    life.open()
+    life.put(3)
+    fs.cut_power_at(fs.operations + 3)  # create, write, sync
+    with pytest.raises(PowerCut):
+        life.commit()
+    life.fs = fs = fs.kill()
+    fs.fail(errno.EIO, kind="sync")
+    fs.fail(errno.EIO, kind="sync_folder")
+    life.open()
+    assert len(read_all(life.log)) == 3
+    assert life.log.uncommitted
+    fs.heal()
+    life.commit()
+    life.fs = fs.crash(Keep.NOTHING, Random(1))
+    life.open()
+    assert len(read_all(life.log)) == 3
+
+
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_failure_at_every_operation_loses_nothing_even_if_power_goes_then(error: int) -> None:
     for at in range(1, TOTAL + 1):

@@ -39,6 +39,7 @@ cdef class Log:
     cdef list _erasing
     cdef unsigned long long _floor
     cdef list _doomed
+    cdef bint _doubt
     cdef bint _renamed
     cdef object _work
 

@@ -16,6 +16,8 @@ on one thread (docs/concurrency.md).
 from __future__ import annotations
 
 import bisect
+import itertools
+import logging
 from collections.abc import Iterator
 
 from millrace.store.commit import Commit, Overwrite, Work, segment_path
@@ -24,12 +26,14 @@ from millrace.store.errors import StoreError
 from millrace.store.filters import bounds, wanted_subjects
 from millrace.store.fs import FileSystem
 from millrace.store.index import SubjectIndex, SubjectNode
-from millrace.store.losses import Damage, Losses
+from millrace.store.losses import MOST_LISTED, Damage, Losses
 from millrace.store.numbers import pack_rising
 from millrace.store.record import WHOLE, Kind, Record, erased_record
 from millrace.store.scan import FARTHEST_JUMP
 from millrace.store.segment import Segment
 from millrace.store.tables import Tables
+
+_log = logging.getLogger("millrace.store")
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
 _REMOVED = int(Kind.REMOVED)
@@ -71,6 +75,7 @@ class Log:
         self._erasing: list[int] = []
         self._floor = 0
         self._doomed: list[Segment] = []
+        self._doubt = False  # something that counts already may not survive a power cut
         self._renamed = False  # a compacted file took the place of another
         self._work = Work()  # and what the commits before it left
 
@@ -109,6 +114,13 @@ class Log:
         self._floor = 0
         self._advance_first(self.first_seq)
         self.committed = self.last_seq
+
+    def doubt(self, segment: Segment) -> None:
+        """What was found in the segment could not be synced: the next commit writes and syncs it."""
+        segment.doubtful = True
+        self._work.unsynced.append(segment)
+        self._work.folder_changed = True
+        self._doubt = True
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -209,6 +221,7 @@ class Log:
             or self._floor
             or self._doomed
             or self._renamed
+            or self._doubt
             or (self._active is not None and self._active.pending.size)
         )
 
@@ -229,6 +242,7 @@ class Log:
         work.folder_changed = work.folder_changed or self._renamed
         self._doomed = []
         self._renamed = False
+        self._doubt = False
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
         return self._commit
 
@@ -417,7 +431,7 @@ class Log:
     def seq_at_time(self, timestamp: int) -> int:
         """The first live sequence stored at or after `timestamp`; 0 if there is none."""
         record = Record()
-        for segment in self.segments:
+        for segment in list(self.segments):  # a damaged one may go while it is looked at
             if segment.live == 0 or segment.last_timestamp < timestamp:
                 continue
             self.load(segment)
@@ -489,8 +503,9 @@ class Log:
         seq = segment.seq_at(ordinal)
         if self.remove(seq):
             path = segment_path(self.folder, segment.number)
-            damage = Damage(path, segment.offset_at(ordinal), segment.size_of(ordinal), "damaged record")
-            self.losses.add(damage, 1)
+            offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
+            self.losses.add(Damage(path, offset, size, "damaged record", [seq]), 1)
+            _log.error("%s: damaged record, %d bytes at %d, sequence %d is lost", path, size, offset, seq)
 
     def sequences(self, first: int, last: int) -> Iterator[int]:
         """Live sequences from `first` to `last`."""
@@ -653,11 +668,15 @@ class Log:
 
     def _relearn(self, segment: Segment, found: Segment) -> None:
         """Summary and file are damaged, and the file holds less than was known: count again."""
-        path = segment_path(self.folder, segment.number)
-        self.losses.add(Damage(path, 0, segment.size, "damaged segment"), max(segment.live - found.count, 0))
         gone = set(self._removing)
         for each in self.segments:
             gone.update(each.removals.to_list())
+        path = segment_path(self.folder, segment.number)
+        first, last = max(segment.base_seq, self.first_seq), segment.last_seq
+        sequences = _missing(found, first, last, gone)
+        most = max(segment.live - found.count, len(sequences))
+        self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
+        _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
         segment.become(found)
         for ordinal in range(segment.count):
             seq = segment.seq_at(ordinal)
@@ -741,6 +760,12 @@ class Log:
             return
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
             _close(segment)
+
+
+def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:
+    """What should be there and is not, the first ones of it."""
+    missing = (seq for seq in range(first, last + 1) if seq not in gone and not found.holds(seq))
+    return list(itertools.islice(missing, MOST_LISTED))
 
 
 def _close(segment: Segment) -> None:

@@ -1,6 +1,9 @@
 """What was found damaged: kept for whoever asks, because a log goes on without it."""
 
 from dataclasses import dataclass, field
+from typing import Final
+
+MOST_LISTED: Final = 1000  # sequences of one place; that many tell enough
 
 
 @dataclass(slots=True)
@@ -11,6 +14,7 @@ class Damage:
     offset: int
     bytes: int
     reason: str
+    sequences: list[int] = field(default_factory=list)  # of messages that may have been there, the first ones
 
 
 @dataclass(slots=True)
@@ -25,3 +29,7 @@ class Losses:
         self.damages.append(damage)
         self.messages += messages
         self.bytes += damage.bytes
+
+    def sequences(self) -> list[int]:
+        """Of all messages that may be gone, as far as they are known, in order."""
+        return sorted({seq for damage in self.damages for seq in damage.sequences})

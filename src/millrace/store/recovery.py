@@ -14,6 +14,7 @@ The rules, with what each of them is good for, are in ``docs/formats/log.md``.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import re
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from millrace.store.commit import segment_path, summary_path
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem
 from millrace.store.log import DEFAULT_SEGMENT_SIZE, Log
-from millrace.store.losses import Damage
+from millrace.store.losses import MOST_LISTED, Damage
 from millrace.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
 from millrace.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millrace.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
@@ -56,6 +57,7 @@ class Recovery:
         self._segment_size = segment_size
         self._gaps: list[tuple[Segment, Gap, str]] = []
         self._erase: list[int] = []
+        self._unsynced = False  # the names of files may not be durable
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
 
     def run(self) -> None:
@@ -74,10 +76,12 @@ class Recovery:
         for segment, gap, reason in self._gaps:
             lost = known.count_alive(gap)
             if (gap.size or lost) and not self._was_being_erased(gap):
-                self._report(segment.number, gap, reason, lost)
+                self._report(segment.number, gap, reason, lost, known.first_alive(gap))
         for number in orphans:
             self._check_orphan(number, known)
         self._erase_again()
+        if self._unsynced:
+            self._sync_names()
 
     def _list(self) -> tuple[list[int], set[int]]:
         """The numbers of all segments and of all summaries; what a crash left unfinished goes."""
@@ -159,12 +163,30 @@ class Recovery:
                 self._gaps.append((segment, gap, "damaged end"))
                 self._tail = self._tail or gap
             segment.sealed = True
-        segment.synced = segment.size
+        self._make_durable(segment)
         for index, subject in enumerate(segment.subjects):
             self._log.index.add_many(
                 subject, segment.counts.at(index), segment.firsts.at(index), segment.lasts.at(index)
             )
         return segment
+
+    def _make_durable(self, segment: Segment) -> None:
+        """A process that was killed may not have synced what is found here, and from now on it counts."""
+        assert segment.file is not None
+        try:
+            segment.file.sync()
+            segment.synced = segment.size
+        except StoreError as error:
+            _log.error("what is there may not survive a power cut yet: %s", error)
+            self._log.doubt(segment)
+        self._unsynced = True
+
+    def _sync_names(self) -> None:
+        try:
+            self._fs.sync_folder(self._folder)
+        except StoreError as error:
+            _log.error("what is there may not survive a power cut yet: %s", error)
+            self._log.doubt(self._log.segments[-1])
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
         """Write the header again; a last file that has nothing else was just created when power went."""
@@ -194,7 +216,8 @@ class Recovery:
             file.truncate(found.end)
             return
         most = max(rest // SMALLEST_MESSAGE, 1)
-        self._gaps.append((segment, Gap(found.end, rest, expected, expected, most), "damaged end"))
+        last = segment.last_seq + (_count_records(data, found.end, expected) or most)
+        self._gaps.append((segment, Gap(found.end, rest, expected, last, most), "damaged end"))
         segment.last_seq += most
         total = segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0)
         segment.note_other(total)
@@ -227,7 +250,7 @@ class Recovery:
     def _begin_after_missing(self, number: int) -> None:
         """The last file on disk was followed by another once; nobody knows how many messages that had."""
         most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
-        self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0)
+        self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0, [])
         self._log.last_seq += most
         self._log.begin_segment(number)
 
@@ -240,9 +263,12 @@ class Recovery:
         if summary is not None:
             segment = _empty_segment(summary)
             load_tables(segment, summary)
-            alive = sum(known.is_alive(segment.seq_at(ordinal)) for ordinal in range(summary.count))
+            alive = [
+                seq for ordinal in range(summary.count) if known.is_alive(seq := segment.seq_at(ordinal))
+            ]
             if alive:
-                self._report(number, Gap(0, summary.log_size, 1, 0, 0), "the segment is missing", alive)
+                gap = Gap(0, summary.log_size, 1, 0, 0)
+                self._report(number, gap, "the segment is missing", len(alive), alive[:MOST_LISTED])
         with contextlib.suppress(StoreError):
             self._fs.remove(path)
 
@@ -252,9 +278,9 @@ class Recovery:
             removed.update(segment.removals.to_list())
         return _Removed(max((each.floor for each in self._log.segments), default=0), removed)
 
-    def _report(self, number: int, gap: Gap, reason: str, messages: int) -> None:
+    def _report(self, number: int, gap: Gap, reason: str, messages: int, sequences: list[int]) -> None:
         path = segment_path(self._folder, number)
-        self._log.losses.add(Damage(path, gap.offset, gap.size, reason), messages)
+        self._log.losses.add(Damage(path, gap.offset, gap.size, reason, sequences), messages)
         _log.error(
             "%s: %s, %d bytes at %d, at most %d messages lost", path, reason, gap.size, gap.offset, messages
         )
@@ -302,11 +328,30 @@ class _Removed:
             return 0
         return gap.last_seq + 1 - first - sum(first <= seq <= gap.last_seq for seq in self.seqs)
 
+    def first_alive(self, gap: Gap) -> list[int]:
+        alive = (seq for seq in range(max(gap.first_seq, self.floor), gap.last_seq + 1) if self.is_alive(seq))
+        return list(itertools.islice(alive, MOST_LISTED))
+
 
 def _empty_segment(summary: Summary) -> Segment:
     segment = Segment(summary.number, summary.start_seq)
     segment.base_seq = summary.base_seq
     return segment
+
+
+def _count_records(data: bytes, at: int, expected: int) -> int:
+    """How many messages there seem to be from `at` to the end, going by their sizes; 0 if they mislead."""
+    count = 0
+    while len(data) - at >= HEADER_SIZE:
+        first = int.from_bytes(data[at : at + 4], "little")
+        kind, size = first >> 28, first & MAX_RECORD
+        if kind not in (Kind.MESSAGE, Kind.HEADERS) or size < HEADER_SIZE:
+            return 0
+        if count and int.from_bytes(data[at + 8 : at + 16], "little") != expected + count:
+            return 0
+        count += 1
+        at += size
+    return count if at == len(data) else 0
 
 
 def _is_torn(data: bytes, at: int, expected: int) -> bool:

@@ -7,6 +7,7 @@ part may be there after a crash, and none need be.
     log = open_log(fs, "s")                  # ... append, commit
     fs.cut_power_at(fs.operations + 3)       # the third operation from here raises PowerCut
     survivor = fs.crash(Keep.SECTORS, Random(1))    # what a new process finds; `fs` is dead
+    survivor = fs.kill()                            # if only the process had ended
 
 Files are kept twice, as written and as durable; what differs is *dirty*, by sectors of 512 bytes.  Names
 are kept twice as well, because creating, renaming and removing are durable only when the folder is
@@ -225,6 +226,18 @@ class CrashFileSystem:
         inodes = {inode: inode.after_crash(keep, random) for inode in dict.fromkeys(names.values())}
         survivor._names = {path: inodes[inode] for path, inode in names.items()}
         survivor._durable_names = dict(survivor._names)
+        return survivor
+
+    def kill(self) -> CrashFileSystem:
+        """What the next process finds if this one is killed and the machine goes on: all that was written.
+
+        It is still not durable.  This object and its files are dead.
+        """
+        self._dead = True
+        survivor = CrashFileSystem(space=self.space)
+        survivor._names = self._names
+        survivor._durable_names = self._durable_names
+        survivor._changes = self._changes
         return survivor
 
     def operation(self, kind: str, path: str) -> None:
