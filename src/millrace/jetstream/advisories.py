@@ -6,6 +6,7 @@ type is ours; it goes where the others go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millrace.base.ids import nuid
@@ -14,13 +15,21 @@ from millrace.jsapi.advisory_types import (
     ApiAudit,
     ApiLimitReached,
     BatchAbandoned,
+    ConsumerAckMetric,
+    ConsumerActionAdvisory,
+    ConsumerPause,
     Event,
+    GroupPinned,
+    GroupUnpinned,
+    MaxDeliveries,
+    MessageNaked,
+    MessageTerminated,
     ServerOutOfStorage,
     StreamActionAdvisory,
 )
 from millrace.jsapi.codec import encode
 from millrace.jsapi.enums import AdvisoryAction, BatchAbandonReason
-from millrace.jsapi.go_time import Time
+from millrace.jsapi.go_time import ZERO_TIME, Time
 from millrace.jsapi.go_types import Int64, UInt64, always, no_items
 
 if TYPE_CHECKING:
@@ -103,6 +112,12 @@ class Advisories:
             )
             self.send(event, STREAM_DAMAGED, stream)
 
+    def of_consumer(self, stream: str, consumer: str) -> ConsumerAdvisories:
+        """What is told about one consumer."""
+        return ConsumerAdvisories(
+            self._world, account=self._account, domain=self._domain, stream=stream, consumer=consumer
+        )
+
     # -- the server -------------------------------------------------------------------------------
 
     def out_of_storage(self, stream: str) -> None:
@@ -133,6 +148,135 @@ class Advisories:
                 domain=self._domain,
             )
             self.send(event, names.ADVISORY_API)
+
+
+class ConsumerAdvisories:
+    """Of one consumer, with its subjects at hand: some are asked for with every message."""
+
+    def __init__(self, world: World, *, account: str, domain: str, stream: str, consumer: str) -> None:
+        self._world = world
+        self._account = account
+        self._domain = domain
+        self._stream = stream
+        self._consumer = consumer
+        self._naked = self._subject(names.ADVISORY_CONSUMER_MSG_NAKED)
+        self._terminated = self._subject(names.ADVISORY_CONSUMER_MSG_TERMINATED)
+        self._acked = self._subject(names.METRIC_CONSUMER_ACK)
+
+    def _subject(self, pattern: str) -> bytes:
+        return names.fill(pattern, self._stream, self._consumer).encode()
+
+    def created(self) -> None:
+        self._action(names.ADVISORY_CONSUMER_CREATED, AdvisoryAction.CREATE)
+
+    def deleted(self) -> None:
+        self._action(names.ADVISORY_CONSUMER_DELETED, AdvisoryAction.DELETE)
+
+    def _action(self, pattern: str, action: AdvisoryAction) -> None:
+        self._tell(
+            self._subject(pattern),
+            lambda: ConsumerActionAdvisory(
+                stream=self._stream, consumer=self._consumer, action=action, domain=self._domain
+            ),
+        )
+
+    def paused(self, until: Time | None, *, paused: bool) -> None:
+        """The pause has begun, was changed or has ended."""
+        self._tell(
+            self._subject(names.ADVISORY_CONSUMER_PAUSE),
+            lambda: ConsumerPause(
+                stream=self._stream,
+                consumer=self._consumer,
+                paused=paused,
+                pause_until=ZERO_TIME if until is None else until,
+                domain=self._domain,
+            ),
+        )
+
+    def max_deliveries(self, stream_seq: int, deliveries: int) -> None:
+        self._tell(
+            self._subject(names.ADVISORY_CONSUMER_MAX_DELIVERIES),
+            lambda: MaxDeliveries(
+                stream=self._stream,
+                consumer=self._consumer,
+                stream_seq=stream_seq,
+                deliveries=deliveries,
+                domain=self._domain,
+            ),
+        )
+
+    def naked(self, consumer_seq: int, stream_seq: int, deliveries: int) -> None:
+        self._tell(
+            self._naked,
+            lambda: MessageNaked(
+                stream=self._stream,
+                consumer=self._consumer,
+                consumer_seq=consumer_seq,
+                stream_seq=stream_seq,
+                deliveries=deliveries,
+                domain=self._domain,
+            ),
+        )
+
+    def terminated(self, consumer_seq: int, stream_seq: int, deliveries: int, reason: str = "") -> None:
+        self._tell(
+            self._terminated,
+            lambda: MessageTerminated(
+                stream=self._stream,
+                consumer=self._consumer,
+                consumer_seq=consumer_seq,
+                stream_seq=stream_seq,
+                deliveries=deliveries,
+                reason=reason,
+                domain=self._domain,
+            ),
+        )
+
+    def acked(self, consumer_seq: int, stream_seq: int, ack_time_ns: int, deliveries: int) -> None:
+        """A sampled message was acknowledged `ack_time_ns` after it was delivered."""
+        self._tell(
+            self._acked,
+            lambda: ConsumerAckMetric(
+                stream=self._stream,
+                consumer=self._consumer,
+                consumer_seq=consumer_seq,
+                stream_seq=stream_seq,
+                ack_time=ack_time_ns,
+                deliveries=deliveries,
+                domain=self._domain,
+            ),
+        )
+
+    def pinned(self, group: str, pin_id: str) -> None:
+        self._tell(
+            self._subject(names.ADVISORY_CONSUMER_PINNED),
+            lambda: GroupPinned(
+                account=self._account,
+                stream=self._stream,
+                consumer=self._consumer,
+                domain=self._domain,
+                group=group,
+                pinned_id=pin_id,
+            ),
+        )
+
+    def unpinned(self, group: str, reason: str) -> None:
+        """`reason` is ``admin`` or ``timeout``."""
+        self._tell(
+            self._subject(names.ADVISORY_CONSUMER_UNPINNED),
+            lambda: GroupUnpinned(
+                account=self._account,
+                stream=self._stream,
+                consumer=self._consumer,
+                domain=self._domain,
+                group=group,
+                reason=reason,
+            ),
+        )
+
+    def _tell(self, subject: bytes, make: Callable[[], Event]) -> None:
+        if self._world.has_interest(subject):
+            _publish(self._world, make(), subject.decode())
 
 
 def _publish(world: World, event: Event, subject: str) -> None:
