@@ -16,12 +16,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from millrace.jetstream.batch_checks import BatchChecks
+from millrace.jetstream.batch_checks import BatchChecks, requires_more
 from millrace.jetstream.incoming import Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import BatchAbandonReason
 from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.limits import API_LEVEL, MAX_BATCH_ID_BYTES
+from millrace.jsapi.limits import MAX_BATCH_ID_BYTES
 from millrace.jsapi.publish_types import pub_ack_batch_end
 from millrace.protocol import headers
 from millrace.store.record import Record
@@ -73,6 +73,7 @@ class Batches:
         return len(self._open)
 
     def stop(self) -> None:
+        """Forget all that are not committed."""
         for batch_id in list(self._open):
             self._close(batch_id)
 
@@ -88,7 +89,7 @@ class Batches:
         if len(batch_id) > MAX_BATCH_ID_BYTES:
             raise ApiError(Err.ATOMIC_PUBLISH_INVALID_BATCH_ID)
         number = headers.find(message.block, _SEQUENCE) or b""
-        if not number.isdigit() or len(number) > 20:
+        if not number.isdigit() or int(number[:21]) >= 2**64:
             raise ApiError(Err.ATOMIC_PUBLISH_MISSING_SEQUENCE)
         commit = headers.find(message.block, _COMMIT)
         self._stage(batch_id, int(number), message, commit)
@@ -118,7 +119,7 @@ class Batches:
             self._close(batch_id)
             raise ApiError(Err.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT)
         level = headers.find(message.block, _REQUIRED_LEVEL)
-        if level and (not level.isdigit() or int(level) > API_LEVEL):
+        if level and requires_more(level):
             self._abandon(batch_id, BatchAbandonReason.UNSUPPORTED)
             raise ApiError(Err.REQUIRED_API_LEVEL)
         if number != len(batch.messages) + 1 or (number == 1 and is_end):

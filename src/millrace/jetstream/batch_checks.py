@@ -7,6 +7,7 @@ is refused.  Order and texts are the reference's, which differ here and there fr
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream import reading, ttl
@@ -16,7 +17,7 @@ from millrace.jetstream.schedule import take_schedule
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import DiscardPolicy
 from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.limits import MAX_HEADER_BYTES
+from millrace.jsapi.limits import API_LEVEL, MAX_HEADER_BYTES
 from millrace.protocol import headers
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _EXPECTED_LAST_SEQUENCE: Final = names.EXPECTED_LAST_SEQUENCE.encode()
 _EXPECTED_LAST_SUBJECT_SEQUENCE: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode()
 _EXPECTED_SUBJECT: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT.encode()
 _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
+_LEVEL: Final = re.compile(rb"[+-]?[0-9]+")
 
 
 class BatchChecks:
@@ -143,6 +145,11 @@ class BatchChecks:
             stored = node.count if node is not None else 0
             if stored + self._written[message.subject] > config.max_msgs_per_subject:
                 raise ApiError(Err.STREAM_STORE_FAILED, err="maximum messages per subject exceeded")
+
+
+def requires_more(level: bytes) -> bool:
+    """Whether a message asks for a later version of the API than this, or for something that is none."""
+    return _LEVEL.fullmatch(level) is None or int(level[:18]) > API_LEVEL
 
 
 def _number(text: bytes) -> int:

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from millrace.jetstream.batch_checks import BatchChecks
+from millrace.jetstream.batch_checks import BatchChecks, requires_more
 from millrace.jetstream.incoming import Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
 from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.limits import API_LEVEL, MAX_BATCH_ID_BYTES
+from millrace.jsapi.limits import MAX_BATCH_ID_BYTES
 from millrace.jsapi.publish_types import (
     BatchFlowAck,
     BatchFlowErr,
@@ -82,7 +82,7 @@ def parse(reply: bytes) -> Step | None:
     count = int(number) if number.isdigit() and len(number) <= 20 else 0
     step = Step(
         batch_id,
-        min(int(flow), _LARGEST_FLOW) if flow.isdigit() and len(flow) <= 18 and int(flow) else _DEFAULT_FLOW,
+        min(int(flow[:18]), _LARGEST_FLOW) if flow.isdigit() and int(flow[:18]) else _DEFAULT_FLOW,
         gap == b"ok",
         count,
         Operation(int(operation)),
@@ -115,6 +115,7 @@ class FastBatches:
         self._open: dict[bytes, _Batch] = {}
 
     def stop(self) -> None:
+        """Forget all that are open."""
         for batch_id in list(self._open):
             self._close(batch_id)
 
@@ -168,7 +169,7 @@ class FastBatches:
     def _take_level(self, message: Incoming, step: Step) -> None:
         level = headers.find(message.block, _REQUIRED_LEVEL) if message.block else None
         if level:
-            if not level.isdigit() or int(level) > API_LEVEL:
+            if requires_more(level):
                 self._close(step.batch_id)
                 raise ApiError(Err.REQUIRED_API_LEVEL)
             message.block = headers.remove(message.block, _REQUIRED_LEVEL + b":")

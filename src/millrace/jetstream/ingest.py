@@ -11,6 +11,8 @@ from millrace.jsapi.publish_types import PUB_ACK_END
 from millrace.protocol.parser import Frame
 
 _END = PUB_ACK_END
+_FAST_BATCH = b".$FI"  # a reply that ends like this drives a batch (see ``fast_batch``)
+_LAST_LETTER = 73
 
 
 class Ingest:
@@ -33,13 +35,18 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """A message on one of the stream's subjects; the frame is only lent."""
-        if not self.plain or frame.header_size > 0:
+        if not self.plain or frame.header_size > 0 or self._is_batched(frame):
             self._slow(subject, frame.reply(), frame.headers(), frame.payload())
             return
         seq = self._log.append(subject, frame.buf, frame.body_start, 0, frame.body_size, self.timestamp(), 0)
         if frame.reply_size > 0:
             self._acks.append((frame.reply(), seq, _END))
         self.tell()
+
+    def _is_batched(self, frame: Frame) -> bool:
+        if frame.reply_size < 4 or frame.buf[frame.reply_start + frame.reply_size - 1] != _LAST_LETTER:
+            return False
+        return frame.reply().endswith(_FAST_BATCH)
 
     def timestamp(self) -> int:
         """Now, but never before the last message: a clock that is set back does not reorder a stream."""

@@ -104,6 +104,10 @@ class Stream:
         republish = config.republish
         self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
         self._choose_path()
+        if not config.allow_atomic:
+            self.batches.stop()
+        if not config.allow_batched:
+            self.fast_batches.stop()
         if before.retention is not config.retention and not self.has_interest(b">"):
             self.log.remove_below(self.log.last_seq + 1)
         self.retention.enforce()

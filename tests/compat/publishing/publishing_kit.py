@@ -179,9 +179,9 @@ class Scenario:
         self._send(subject, reply, payload, headers)
         self.note(f"{_publication(subject, payload, headers)} → {reply}")
 
-    def ask_raw(self, subject: str, headers: Headers) -> bytes:
-        """Publish without writing it down; the body of the answer."""
-        return self._request(subject, b"", headers).payload
+    def ask_raw(self, subject: str, headers: Headers | None = None, tail: str = "") -> bytes:
+        """Publish without writing it down, with a reply subject that ends like this; the answer's body."""
+        return self._request(subject, b"", headers, tail).payload
 
     # -- listening --------------------------------------------------------------------------------
 
@@ -219,9 +219,11 @@ class Scenario:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _request(self, subject: str, payload: bytes, headers: Headers | bytes | None = None) -> Heard:
+    def _request(
+        self, subject: str, payload: bytes, headers: Headers | bytes | None = None, tail: str = ""
+    ) -> Heard:
         self._asked += 1
-        reply = f"{_ANSWERS}.{self._asked}"
+        reply = f"{_ANSWERS}.{self._asked}{tail}"
         queue = self._answers[reply] = deque()
         self._send(subject, reply, payload, headers)
         self._pump(lambda: bool(queue), f"an answer to {subject}")
