@@ -40,6 +40,7 @@ COMPILED_MODULES: Final = (
     "millrace.broker.connection",
     "millrace.broker.outlet",
     "millrace.jetstream.ingest",
+    "millrace.jetstream.consumers.entries",
     "millrace.jetstream.consumers.ledger",
     "millrace.jetstream.consumers.acks",
     "millrace.jetstream.consumers.pull_requests",
