@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.api_level import beyond_ours
+from millrace.jetstream.consumers.api import Commits, ConsumerApi, Durable
 from millrace.jetstream.ports import Request
 from millrace.jetstream.reading import Later
 from millrace.jetstream.stream_api import StreamApi
@@ -28,33 +29,16 @@ if TYPE_CHECKING:
     from millrace.jetstream.account import AccountJetStream
     from millrace.jetstream.advisories import Advisories
     from millrace.jetstream.ports import World
-    from millrace.jetstream.stream import Stream
 
 _log = logging.getLogger("millrace.jetstream")
 
 # Takes the last token of the subject and the body.
 Handler = Callable[[str, bytes], responses.Response | Later]
 Kind = type[responses.Response]
+Answer = responses.Response | Later | Durable | None
 
 _PREFIX: Final = b"$JS.API."
-_SERVED: Final = (
-    "INFO",
-    "STREAM.>",
-    "CONSUMER.CREATE.>",
-    "CONSUMER.DURABLE.>",
-    "CONSUMER.NAMES.>",
-    "CONSUMER.LIST.>",
-    "CONSUMER.INFO.>",
-    "CONSUMER.DELETE.>",
-    "CONSUMER.PAUSE.>",
-    "CONSUMER.RESET.>",
-    "CONSUMER.UNPIN.>",
-    "CONSUMER.LEADER.>",
-    "CONSUMER.PEER.>",
-    "META.>",
-    "SERVER.>",
-    "ACCOUNT.>",
-)
+_NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
     "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
     "STREAM.PEER.REMOVE.*": responses.StreamRemovePeerResponse,
@@ -89,9 +73,17 @@ _ANSWERS: Final[dict[str, Kind]] = {
     "CONSUMER.RESET.*.*": responses.ConsumerResetResponse,
     "CONSUMER.UNPIN.*.*": responses.ConsumerUnpinResponse,
 }
-_READING: Final = frozenset({"STREAM.INFO.*", "STREAM.MSG.DELETE.*"})
+_READING: Final = frozenset(
+    {
+        "STREAM.INFO.*",
+        "STREAM.MSG.DELETE.*",
+        *(endpoint for endpoint in _ANSWERS if endpoint.startswith("CONSUMER.")),
+    }
+)
 # nats-server does not count it as an error that there was nothing to delete.
 _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
+_RESET: Final = "CONSUMER.RESET.*.*"
+_INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
@@ -101,7 +93,7 @@ class _Call:
 
     endpoint: str
     kind: Kind
-    name: str  # the last token of the subject, where the endpoint takes one
+    name: str  # what the subject has in place of the wildcards
     subject: bytes
     request: Request
 
@@ -132,6 +124,7 @@ class Api:
         self._infos = Waiting(info_queue_limit)
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
+        self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
         self._handlers: dict[str, Handler] = {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
@@ -154,21 +147,23 @@ class Api:
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)
-        if endpoint not in self._handlers:
+        if endpoint not in self._handlers and endpoint not in self._of_consumers:
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
-        stream = self._account.streams.get(name) if endpoint in _READING else None
+        stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
         if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
             self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
         else:
             self._answer(call, lambda: self._handle(call))
 
-    def _handle(self, call: _Call) -> responses.Response | Later:
-        if beyond_ours(call.request.headers):
-            raise ApiError(Err.REQUIRED_API_LEVEL)
+    def _handle(self, call: _Call) -> Answer:
+        of_consumers = self._of_consumers.get(call.endpoint)
+        if of_consumers is not None:
+            return of_consumers(call.name, call.request)
+        _check_level(call.endpoint, call.request)
         return self._handlers[call.endpoint](call.name, call.request.payload)
 
-    def _answer(self, call: _Call, handle: Callable[[], responses.Response | Later]) -> None:
+    def _answer(self, call: _Call, handle: Callable[[], Answer]) -> None:
         try:
             response = handle()
         except ApiError as error:
@@ -179,6 +174,11 @@ class Api:
             return
         except StoreError as error:
             self._fail_to_store(call, error)
+            return
+        if response is None:
+            return
+        if isinstance(response, Durable):
+            self._answer_when_durable(call, response)
             return
         if isinstance(response, Later):
             finish = response.finish
@@ -196,9 +196,21 @@ class Api:
                 ),
             )
 
-    def _wait(self, call: _Call, stream: Stream, go_on: Callable[[StoreError | None], None]) -> None:
-        """Go on when the stream's next commit has ended; so many may wait, and the rest is not answered."""
-        waiting = self._infos if call.endpoint == "STREAM.INFO.*" else self._requests
+    def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
+        def commit_ended(error: StoreError | None) -> None:
+            if error is not None:
+                _log.error("%s", error)
+                self._fail(call, ApiError(Err.CONSUMER_STORE_FAILED, err=str(error)))
+                return
+            if answer.then is not None:
+                answer.then()
+            self._send(call, answer.response, answer.headers)
+
+        self._wait(call, answer.commits, commit_ended)
+
+    def _wait(self, call: _Call, stream: Commits, go_on: Callable[[StoreError | None], None]) -> None:
+        """Go on when the next commit of it has ended; so many may wait, and the rest is not answered."""
+        waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
             _log.warning("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
@@ -219,12 +231,14 @@ class Api:
         _log.error("%s", error)
         self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
 
-    def _send(self, call: _Call, response: responses.Response) -> None:
+    def _send(self, call: _Call, response: responses.Response, block: bytes | None = None) -> None:
         text = encode(response)
         if call.request.reply:
-            self._account.world.publish(call.request.reply, text)
+            self._account.world.publish(call.request.reply, text, headers=block)
         if call.endpoint == "STREAM.MSG.GET.*" and response.error is None:
             return  # neither counted nor audited, like any other way to get a message
+        if call.endpoint == _RESET:
+            return  # in nats-server it is the consumer itself that answers
         self._account.api_total += 1
         self._account.advisories.api_audit(call.subject, call.request, text)
 
@@ -248,9 +262,13 @@ class DisabledApi:
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, _ = find_endpoint(subject)
-        if not endpoint or not request.reply:
+        if not endpoint or endpoint == _RESET or not request.reply:
             return
-        refusal = Err.CLUSTER_REQUIRED if endpoint in _CLUSTER_ONLY else Err.NOT_ENABLED_FOR_ACCOUNT
+        refusal = Err.NOT_ENABLED_FOR_ACCOUNT
+        if endpoint in _CLUSTER_ONLY:
+            refusal = Err.CLUSTER_REQUIRED
+        elif beyond_ours(request.headers):
+            refusal = Err.REQUIRED_API_LEVEL
         text = encode(kind_of(endpoint)(error=ApiError(refusal).body))
         self._world.publish(request.reply, text)
         self._advisories.api_audit(subject, request, text)
@@ -259,33 +277,40 @@ class DisabledApi:
 class Listening:
     """The subjects of an API.  A domain is mapped to them before it gets here."""
 
-    def __init__(self, world: World, answer: Callable[[bytes, Request], None]) -> None:
+    def __init__(
+        self, world: World, answer: Callable[[bytes, Request], None], *, everything: bool = False
+    ) -> None:
         self._world = world
         self._answer = answer
-        self._handles: list[Any] = []
+        self._spared = None if everything else is_served_elsewhere
+        self._handle: Any = None
 
     def start(self) -> None:
-        for pattern in _SERVED:
-            self._handles.append(self._world.serve(_PREFIX + pattern.encode(), self._receive))
+        self._handle = self._world.serve(_PREFIX + b">", self._receive, spared=self._spared)
 
     def stop(self) -> None:
-        for handle in self._handles:
-            self._world.release(handle)
-        self._handles.clear()
+        if self._handle is not None:
+            self._world.release(self._handle)
+            self._handle = None
 
     def _receive(self, request: Request) -> None:
         self._answer(request.subject, request)
 
 
+def is_served_elsewhere(subject: bytes) -> bool:
+    """Whether streams and consumers listen for it themselves, if there are any that want to."""
+    return any(subject == prefix or subject.startswith(prefix + b".") for prefix in _NOT_SERVED)
+
+
 def find_endpoint(subject: bytes) -> tuple[str, str]:
-    """The endpoint for a subject and the last token, which most endpoints take; empty if there is none."""
+    """The endpoint for a subject and what the subject has for its wildcards; empty if there is none."""
     tokens = subject[len(_PREFIX) :].decode(errors="replace").split(".")
     for wildcards in (0, 1, 2):
         endpoint = ".".join((*tokens[: len(tokens) - wildcards], *("*",) * wildcards))
         if endpoint in _ANSWERS or endpoint in _CLUSTER_ONLY:
-            return endpoint, tokens[-1] if wildcards else ""
+            return endpoint, ".".join(tokens[len(tokens) - wildcards :])
     if tokens[:2] == ["CONSUMER", "CREATE"] and len(tokens) > 3:
-        return "CONSUMER.CREATE.*.>", ""
+        return "CONSUMER.CREATE.*.>", ".".join(tokens[2:])
     return "", ""
 
 
@@ -296,3 +321,9 @@ def kind_of(endpoint: str) -> Kind:
 
 def _needs_cluster(_: str, __: bytes) -> responses.Response:
     raise ApiError(Err.CLUSTER_REQUIRED)
+
+
+def _check_level(endpoint: str, request: Request) -> None:
+    """ApiError if a request asks for more than this server can do; not where it can do nothing anyway."""
+    if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
+        raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -60,8 +60,18 @@ class World(Protocol):
     def capture(self, subject: bytes, sink: Sink) -> Any:
         """Give every message on `subject` to `sink`; the handle is for ``release``."""
 
-    def serve(self, subject: bytes, callback: Callable[[Request], None], queue: bytes | None = None) -> Any:
-        """Call back for every request on `subject`; the handle is for ``release``."""
+    def serve(
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
+    ) -> Any:
+        """Call back for every request on `subject`; the handle is for ``release``.
+
+        Literal subjects that are `spared` are as if nobody listened for them here.
+        """
 
     def release(self, handle: Any) -> None: ...
 

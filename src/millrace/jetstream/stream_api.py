@@ -157,7 +157,8 @@ class StreamApi:
         request = self._read_optional(body, StreamListRequest)
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
-        page = [self._info(stream, decorate=False) for stream in found[offset : offset + INFOS_PER_PAGE]]
+        shown = found[offset : offset + INFOS_PER_PAGE]
+        page = [self._info(stream, domain=True, decorate=False) for stream in shown]
         return StreamListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, streams=page)
 
     def _matching(self, subject: str) -> list[Stream]:

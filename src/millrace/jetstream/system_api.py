@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from millrace.jetstream.api import Listening, find_endpoint
+from millrace.jetstream.api import Listening
+from millrace.jetstream.api_level import beyond_ours
 from millrace.jsapi import responses
 from millrace.jsapi.codec import encode
 from millrace.jsapi.errors import ApiError, Err
@@ -13,7 +14,18 @@ from millrace.jsapi.errors import ApiError, Err
 if TYPE_CHECKING:
     from millrace.jetstream.ports import Request, World
 
-_PURGE: Final = ["$JS", "API", "ACCOUNT", "PURGE"]
+_INFO: Final = "$JS.API.INFO"
+_PURGE: Final = "$JS.API.ACCOUNT.PURGE."
+_OF_ACCOUNTS: Final = "$JS.API.ACCOUNT."
+# A cluster does something about them; without one they are not even refused.
+_SILENT: Final = frozenset(
+    {
+        "$JS.API.META.LEADER.STEPDOWN",
+        "$JS.API.META.RESCUE",
+        "$JS.API.SERVER.REMOVE",
+        "$JS.API.SERVER.EVACUATE",
+    }
+)
 
 
 class SystemApi:
@@ -22,7 +34,7 @@ class SystemApi:
     def __init__(self, world: World, purge: Callable[[str], None]) -> None:
         self._world = world
         self._purge = purge  # deletes all streams of the account of this name, if there is one
-        self._listening = Listening(world, self.answer)
+        self._listening = Listening(world, self.answer, everything=True)
 
     def start(self) -> None:
         self._listening.start()
@@ -31,17 +43,20 @@ class SystemApi:
         self._listening.stop()
 
     def answer(self, subject: bytes, request: Request) -> None:
-        response = self._response(subject)
+        response = self._response(subject.decode(errors="replace"), request)
         if response is not None and request.reply:
             self._world.publish(request.reply, encode(response))
 
-    def _response(self, subject: bytes) -> responses.Response | None:
-        tokens = subject.decode(errors="replace").split(".")
-        if tokens[:-1] == _PURGE:
-            self._purge(tokens[-1])
-            return responses.AccountPurgeResponse(initiated=True)
-        endpoint, _ = find_endpoint(subject)
-        if not endpoint:
+    def _response(self, subject: str, request: Request) -> responses.Response | None:
+        refusal = ApiError(Err.NOT_ENABLED_FOR_ACCOUNT).body
+        if subject in _SILENT:
             return None
-        kind = responses.AccountInfoResponse if endpoint == "INFO" else responses.SystemResponse
-        return kind(error=ApiError(Err.NOT_ENABLED_FOR_ACCOUNT).body)
+        if subject.startswith(_OF_ACCOUNTS):
+            name = subject.removeprefix(_PURGE)
+            if name == subject or "." in name or beyond_ours(request.headers):
+                return None
+            self._purge(name)
+            return responses.AccountPurgeResponse(initiated=True)
+        if subject == _INFO:
+            return None if beyond_ours(request.headers) else responses.AccountInfoResponse(error=refusal)
+        return responses.SystemResponse(error=refusal)

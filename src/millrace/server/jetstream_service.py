@@ -92,7 +92,8 @@ class JetStreamService:
                 SubjectMapping(source=source, destinations=(MapDestination(subject=plain),))
                 for source, plain in domain_mappings(options.domain).items()
             )
-        broker.built_in_mappings = dict.fromkeys(options.accounts, mappings)
+        names = broker.accounts.keys() - {broker.options.system_account}
+        broker.built_in_mappings = dict.fromkeys(names | options.accounts.keys(), mappings)
         broker.configure_accounts()
 
     def reload(self, plan: ReloadPlan) -> None:

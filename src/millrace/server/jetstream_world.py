@@ -59,7 +59,12 @@ class AccountWorld:
         return subscription
 
     def serve(
-        self, subject: bytes, callback: Callable[[Request], None], queue: bytes | None = None
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
     ) -> Subscription:
         def call(message: Message) -> None:
             callback(
@@ -67,6 +72,8 @@ class AccountWorld:
             )
 
         subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
+        if spared is not None:
+            subscription.rewrite = lambda literal: None if spared(literal) else literal
         self._account.space.subscribe(subscription)
         return subscription
 

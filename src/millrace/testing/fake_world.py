@@ -160,8 +160,19 @@ class FakeWorld:
         self._sinks.append(entry)
         return entry
 
-    def serve(self, subject: bytes, callback: Callable[[Request], None], queue: bytes | None = None) -> Any:
-        entry = (subject, callback)
+    def serve(
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
+    ) -> Any:
+        def call(request: Request) -> None:
+            if spared is None or not spared(request.subject):
+                callback(request)
+
+        entry = (subject, call)
         self._services.append(entry)
         return entry
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 from compat_kit import Dial, ServerFactory, login
-from stream_session import Recordings, Session
+from stream_session import Recordings, Session, Transcript
 
 from millrace.testing.reference import ServerKind, ServerProcess
 
 Open = Callable[..., Session]
 
-_SESSIONS: Final = pytest.StashKey[list[Session]]()
+_COMPARE: Final = pytest.StashKey[Callable[[], None]]()
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _GENERATIONS = dict.fromkeys(ServerKind, 0)
@@ -45,14 +45,12 @@ def open_session(
     """`open_session(server, user)` is a session whose transcript belongs to this test."""
     if request.config.getoption("--record-shapes") and server_kind is not ServerKind.NATS_SERVER:
         pytest.skip("recordings are taken from nats-server")
-    opened = request.node.stash[_SESSIONS] = []
     case = re.sub(rf"\[{server_kind}-?|\]$", " ", request.node.name).strip()
-    name = f"{request.path.stem}::{case}"
+    transcript: Transcript = []
+    request.node.stash[_COMPARE] = lambda: recordings.compare(f"{request.path.stem}::{case}", transcript)
 
     def connect(server: ServerProcess, user: str = "a0", **options: object) -> Session:
-        session = Session(login(join, server, user, **options), name, recordings)
-        opened.append(session)
-        return session
+        return Session(login(join, server, user, **options), transcript)
 
     return connect
 
@@ -61,8 +59,8 @@ def open_session(
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """A test that came to its end has a transcript; comparing it is the last step of every test."""
     outcome = yield
-    for session in pyfuncitem.stash.get(_SESSIONS, []):
-        session.compare()
+    if _COMPARE in pyfuncitem.stash:
+        pyfuncitem.stash[_COMPARE]()
     return outcome
 
 

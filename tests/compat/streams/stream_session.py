@@ -11,8 +11,11 @@ Not here: how a test gets its account (`conftest`).
 import difflib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+from compat_kit import eventually
 
 from millrace.testing.wire import WireClient
 
@@ -23,6 +26,7 @@ _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 _STAMP: Final = re.compile(r"(Nats-Time-Stamp: )\S+")
 _STATUS: Final = re.compile(rb"NATS/1\.0 \d{3}")
 
+Transcript = list[dict[str, Any]]
 Body = bytes | str | dict[str, Any] | list[Any]
 
 
@@ -78,12 +82,10 @@ def _masked_field(key: str, value: Any) -> Any:
 class Session:
     """One connection to one account."""
 
-    def __init__(self, client: WireClient, name: str, recordings: "Recordings") -> None:
+    def __init__(self, client: WireClient, transcript: Transcript) -> None:
         self.client = client
-        self._name = name
-        self._recordings = recordings
+        self._transcript = transcript
         self._asked = 0
-        self._transcript: list[dict[str, Any]] = []
         client.send(b"SUB answer.* 1\r\n")
 
     # -- what is compared -------------------------------------------------------------------------
@@ -108,8 +110,12 @@ class Session:
         return replies
 
     def hear(self, verb: str, body: Body = b"", headers: dict[str, str] | None = None) -> None:
-        """Ask what may never be answered; what comes before later requests are answered is noted."""
-        self._send(f"$JS.API.{verb}", body, headers)
+        """Ask what is never answered, or by nobody but the router; note what came before a later answer."""
+        self.hear_subject(f"$JS.API.{verb}", body, headers)
+
+    def hear_subject(self, subject: str, body: Body = b"", headers: dict[str, str] | None = None) -> None:
+        """As `hear`, for any other subject."""
+        self._send(subject, body, headers)
         silent = self._asked
         self._send("$JS.API.INFO", b"", None)
         replies = [Reply(self.client.read_frame())]
@@ -117,7 +123,7 @@ class Session:
             replies.append(Reply(self.client.read_frame()))
         rest = self.client.round_trip()
         assert not rest, rest
-        self._note(verb, [each for each in replies if each.subject == f"answer.{silent}"])
+        self._note(subject, [each for each in replies if each.subject == f"answer.{silent}"])
 
     def state(self, name: str = "S") -> Any:
         """Look at a stream, and note its state with all details."""
@@ -125,14 +131,13 @@ class Session:
         self.note(masked(found["state"]), asked=f"the state of {name}")
         return found["state"]
 
+    def note_masked(self, document: Any, *, asked: str) -> None:
+        """Add a document, or a part of one."""
+        self.note(masked(document), asked=asked)
+
     def note(self, answer: Any, *, asked: str) -> None:
         """Add to the transcript what was seen another way."""
         self._transcript.append({"asked": asked, "answer": answer})
-
-    def compare(self) -> None:
-        """Compare the transcript with the recording."""
-        assert self._transcript, "nothing was asked"
-        self._recordings.compare(self._name, self._transcript)
 
     # -- what only sets the scene -----------------------------------------------------------------
 
@@ -144,6 +149,10 @@ class Session:
 
     def create(self, name: str = "S", **config: Any) -> Any:
         return self.do(f"STREAM.CREATE.{name}", {"name": name, **config})
+
+    def eventually(self, verb: str, check: Callable[[Any], bool]) -> None:
+        """Ask until the answer is as it should be: for what happens behind the client's back."""
+        eventually(lambda: check(self.do(verb)), f"the answer of {verb}")
 
     def publish(self, subject: str, payload: Body = b"", headers: dict[str, str] | None = None) -> int:
         """Publish and return the sequence."""
@@ -203,7 +212,7 @@ class Recordings:
         self._files: dict[str, dict[str, Any]] = {}
         self._taken: dict[str, dict[str, Any]] = {}
 
-    def compare(self, name: str, transcript: list[dict[str, Any]]) -> None:
+    def compare(self, name: str, transcript: Transcript) -> None:
         module, _, test = name.partition("::")
         if self._record:
             self._taken.setdefault(module, {})[test] = transcript
@@ -229,9 +238,9 @@ class Recordings:
             (RECORDINGS / f"{module}.json").write_text(f"{{\n{lines}\n}}\n")
 
 
-def _lines(steps: list[dict[str, Any]]) -> list[str]:
+def _lines(steps: Transcript) -> list[str]:
     return [json.dumps(step) for step in steps]
 
 
-def _text(steps: list[dict[str, Any]]) -> str:
+def _text(steps: Transcript) -> str:
     return ",\n".join(f" {line}" for line in _lines(steps))
