@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from millrace.base.ids import nuid
 from millrace.jetstream import meta
 from millrace.jetstream.advisories import Advisories
 from millrace.jetstream.batch import discard_torn
@@ -62,6 +64,7 @@ class AccountJetStream:
         self._fs = fs
         self._memory = MemoryFileSystem()
         self._folder = folder
+        self._graves = f"{folder}/deleted"  # folders of streams that are being removed
         self._sync = sync_interval_s is None
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
@@ -84,7 +87,8 @@ class AccountJetStream:
             self._write_meta(stream, config)
         except StoreError:
             log.close()
-            self._fs.remove_folder(self._stream_folder(config.name))
+            with contextlib.suppress(StoreError):  # then the next start does it
+                self._fs.remove_folder(self._stream_folder(config.name))
             raise
         self.streams[config.name] = stream
         stream.start()
@@ -98,38 +102,74 @@ class AccountJetStream:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
-        """Remove a stream and its files; gone when this returns."""
+        """Remove a stream: it does not come back when this returns, and its files go in the background."""
+        self.committer.wait(stream)
+        grave = f"{self._graves}/{stream.name}.{nuid()}"
         if not stream.in_memory:
-            meta.mark_deleted(self._fs, self._stream_folder(stream.name))
+            meta.put_away(self._fs, self._stream_folder(stream.name), grave)
         stream.stop()
         del self.streams[stream.name]
         self.committer.forget(stream)
         self._count_as(stream, 0)
         stream.log.close()
-        fs = self._memory if stream.in_memory else self._fs
-        fs.remove_folder(self._stream_folder(stream.name))
+        if stream.in_memory:
+            self._memory.remove_folder(self._stream_folder(stream.name))
+        else:
+            self._remove_later(grave)
         stream.abandon()
+
+    def _remove_later(self, folder: str) -> None:
+        """Large files take long to go."""
+
+        def ended(error: Exception | None) -> None:
+            if error is not None:
+                _log.error("account %s: %s", self.name, error)
+
+        self.world.run_in_worker(lambda: self._fs.remove_folder(folder), ended)
 
     def recover(self) -> None:
         """Start the streams that are on disk."""
-        for name in self._fs.list(f"{self._folder}/streams"):
+        names, graves = self._fs.list(f"{self._folder}/streams"), self._fs.list(self._graves)
+        if names or graves:
+            self._sync_folder(f"{self._folder}/streams")
+        for name in graves:
+            self._remove_later(f"{self._graves}/{name}")
+        for name in names:
             folder = self._stream_folder(name)
             try:
-                if meta.is_deleted(self._fs, folder) or meta.never_existed(self._fs, folder):
+                if meta.never_existed(self._fs, folder):
                     self._fs.remove_folder(folder)
                 else:
                     self._recover_one(name)
             except (StoreError, ApiError) as error:
-                self.unrecovered[name] = str(error)
-                _log.error("account %s: stream %s cannot be started: %s", self.name, name, error)
+                self._give_up(name, str(error))
+            except Exception as error:  # whatever is wrong with one stream must not stop the others
+                _log.exception("account %s: stream %s", self.name, name)
+                self._give_up(name, f"{type(error).__name__}: {error}")
+
+    def _give_up(self, name: str, reason: str) -> None:
+        self.unrecovered[name] = reason
+        _log.error("account %s: stream %s cannot be started: %s", self.name, name, reason)
+
+    def _sync_folder(self, folder: str) -> None:
+        """The server before may have been killed before it did that, and what is there counts now."""
+        try:
+            self._fs.sync_folder(folder)
+        except StoreError as error:
+            _log.error("account %s: %s", self.name, error)
 
     def _recover_one(self, name: str) -> None:
+        self._sync_folder(self._stream_folder(name))
         found = meta.read(self._fs, self._stream_folder(name))
+        if found.config.name != name:
+            raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
         stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
         restore(stream)
         self.streams[name] = stream
         self.count(stream)
         stream.start()
+        if stream.log.uncommitted:
+            self.committer.dirty(stream)
 
     def _open_log(self, config: StreamConfig) -> Log:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs

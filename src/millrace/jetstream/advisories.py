@@ -105,12 +105,15 @@ class Advisories:
             event = BatchAbandoned(stream=stream, batch=batch, reason=reason, domain=self._domain)
             self.send(event, names.ADVISORY_STREAM_BATCH_ABANDONED, stream)
 
-    def stream_damaged(self, stream: str, messages: int, size: int, sequences: list[int]) -> None:
-        if self.heard(STREAM_DAMAGED, stream):
-            event = StreamDamaged(
-                stream=stream, messages=messages, bytes=size, sequences=sequences, domain=self._domain
-            )
-            self.send(event, STREAM_DAMAGED, stream)
+    def stream_damaged(self, stream: str, messages: int, size: int, sequences: list[int]) -> bool:
+        """Whether anybody heard it: damage is mostly found at a start, before there are clients."""
+        if not self.heard(STREAM_DAMAGED, stream):
+            return False
+        event = StreamDamaged(
+            stream=stream, messages=messages, bytes=size, sequences=sequences, domain=self._domain
+        )
+        self.send(event, STREAM_DAMAGED, stream)
+        return True
 
     def of_consumer(self, stream: str, consumer: str) -> ConsumerAdvisories:
         """What is told about one consumer."""

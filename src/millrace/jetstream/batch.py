@@ -24,6 +24,7 @@ from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.limits import MAX_BATCH_ID_BYTES
 from millrace.jsapi.publish_types import pub_ack_batch_end
 from millrace.protocol import headers
+from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
@@ -219,5 +220,10 @@ def discard_torn(log: Log) -> None:
     commit = log.begin_commit() if torn_id is not None else None
     if commit is not None:  # durable before anything is appended behind it
         _log.warning("%s: messages of a batch that was not written to its end are removed", log.folder)
-        commit.run()
-        log.end_commit(commit)
+        try:
+            commit.run()
+        except StoreError as error:  # it is the first thing that the next commit writes
+            _log.error("%s", error)
+            log.fail_commit(commit)
+        else:
+            log.end_commit(commit)

@@ -4,24 +4,22 @@ A stream that has something to commit says so with ``dirty``.  When the input at
 each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
 when the commit has ended are publishers answered and readers told.
 
-Streams that do not wait for the disk (``sync`` is false) are written at once and synced by a timer.
+Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
+commits sync everything that was written since the last time.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
+import functools
 from typing import TYPE_CHECKING, Final, Protocol
 
-from millrace.store.errors import StoreError
+from millrace.jetstream.compactor import Compactor
+from millrace.jetstream.worker_job import WorkerJob
 
 if TYPE_CHECKING:
     from millrace.jetstream.ports import Cancel, World
     from millrace.store.commit import Commit
-    from millrace.store.fs import File
     from millrace.store.log import Log
-
-_log = logging.getLogger("millrace.jetstream")
 
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
@@ -44,31 +42,12 @@ class Committing(Protocol):
     def commit_failed(self, error: Exception) -> None: ...
 
 
-class _Running:
-    """A commit on its way through a worker; whoever takes it first runs it."""
+class _Running(WorkerJob):
+    """A commit on its way through a worker."""
 
     def __init__(self, commit: Commit, *, sync: bool) -> None:
+        super().__init__(functools.partial(commit.run, sync=sync))
         self.commit = commit
-        self.error: Exception | None = None
-        self.settled = False  # its end is dealt with
-        self._sync = sync
-        self._untaken = threading.Lock()
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        if not self._untaken.acquire(blocking=False):
-            return
-        try:
-            self.commit.run(sync=self._sync)
-        except Exception as error:
-            self.error = error
-        finally:
-            self._ended.set()
-
-    def finish(self) -> None:
-        """Return when it has ended, wherever it runs."""
-        self.run()
-        self._ended.wait()
 
 
 class Committer:
@@ -81,9 +60,10 @@ class Committer:
         self._running: dict[Committing, _Running] = {}
         self._again: set[Committing] = set()  # became dirty while a commit was under way
         self._planned = False
-        self._unsynced: dict[Committing, None] = {}
-        self._syncing: set[Committing] = set()
+        self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
+        self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
+        self._compactor = Compactor(world, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
         """The stream has something to commit, or answers that wait for a commit."""
@@ -92,16 +72,23 @@ class Committer:
             self._planned = True
             self._world.call_soon(self._run)
 
+    def wait(self, stream: Committing) -> None:
+        """Return when no commit of this stream is being written; its end is dealt with later."""
+        running = self._running.get(stream)
+        if running is not None:
+            running.finish()
+
     def forget(self, stream: Committing) -> None:
         """Nothing of this stream is to be written any more; returns when nothing is."""
         self._dirty.pop(stream, None)
         self._again.discard(stream)
         self._unsynced.pop(stream, None)
-        self._syncing.discard(stream)
+        self._overdue.discard(stream)
         running = self._running.pop(stream, None)
         if running is not None:
             running.finish()
             running.settled = True
+        self._compactor.forget(stream)
 
     def _run(self) -> None:
         self._planned = False
@@ -114,16 +101,19 @@ class Committer:
             self._again.add(stream)
             stream.commit_waits()
             return
-        commit = stream.log.begin_commit()
+        overdue = stream in self._overdue
+        commit = stream.log.begin_commit(flush=overdue)
         stream.commit_begins()
         if commit is None:
+            self._overdue.discard(stream)
             stream.commit_ended()
         elif stream.in_memory:
             commit.run(sync=False)
             stream.log.end_commit(commit)
+            self._compactor.consider(stream)
             stream.commit_ended()
         else:
-            running = _Running(commit, sync=stream.sync)
+            running = _Running(commit, sync=stream.sync or overdue)
             self._running[stream] = running
             self._world.run_in_worker(running.run, lambda error: self._ended(stream, running, error))
 
@@ -143,10 +133,17 @@ class Committer:
             stream.log.fail_commit(running.commit)
             stream.commit_failed(running.error)
             return
-        stream.log.end_commit(running.commit)
-        if not stream.sync:
-            self._sync_later(stream)
+        self._end(stream, running.commit)
         stream.commit_ended()
+
+    def _end(self, stream: Committing, commit: Commit) -> None:
+        stream.log.end_commit(commit)
+        if commit.synced:
+            self._overdue.discard(stream)
+            self._unsynced.pop(stream, None)
+        else:
+            self._sync_later(stream)
+        self._compactor.consider(stream)
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable now and here, for shutdown; StoreError if that fails."""
@@ -155,7 +152,7 @@ class Committer:
             running.finish()
             self._settle(stream, running)
         self._again.discard(stream)
-        commit = stream.log.begin_commit()
+        commit = stream.log.begin_commit(flush=True)
         stream.commit_begins()
         if commit is not None:
             try:
@@ -164,10 +161,7 @@ class Committer:
                 stream.log.fail_commit(commit)
                 stream.commit_failed(error)
                 raise
-            stream.log.end_commit(commit)
-        if stream in self._unsynced:
-            del self._unsynced[stream]
-            _sync(stream.log, _open_files(stream.log))
+            self._end(stream, commit)
         stream.commit_ended()
 
     # -- syncing by a timer -----------------------------------------------------------------------
@@ -181,37 +175,11 @@ class Committer:
         self._timer = None
         unsynced, self._unsynced = self._unsynced, {}
         for stream in unsynced:
-            self._sync_one(stream)
-
-    def _sync_one(self, stream: Committing) -> None:
-        log, files = stream.log, _open_files(stream.log)
-        self._syncing.add(stream)
-
-        def ended(error: Exception | None) -> None:
-            forgotten = stream not in self._syncing
-            self._syncing.discard(stream)
-            if error is not None and not forgotten:
-                _log.error("%s", error)
-                self._sync_later(stream)
-
-        self._world.run_in_worker(lambda: _sync(log, files), ended)
+            self._overdue.add(stream)
+            self.dirty(stream)
 
     def stop(self) -> None:
+        self._compactor.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _open_files(log: Log) -> list[File]:
-    return [segment.file for segment in log.segments if segment.file is not None]
-
-
-def _sync(log: Log, files: list[File]) -> None:
-    """Make durable what was written without waiting; a file that was closed since needs nothing."""
-    for file in files:
-        try:
-            file.sync()
-        except StoreError:
-            if any(segment.file is file for segment in list(log.segments)):
-                raise
-    log.fs.sync_folder(log.folder)

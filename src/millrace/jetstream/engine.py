@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -62,7 +63,8 @@ class Engine:
     def max_file(self) -> int:
         if self.options.max_file is not None:
             return self.options.max_file
-        return shutil.disk_usage(self.folder).free * 3 // 4
+        # What is stored already takes no free space: a full disk must not forbid what is there.
+        return shutil.disk_usage(self.folder).free * 3 // 4 + _size_of(self.folder)
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, or is used by another server."""
@@ -170,6 +172,16 @@ class Engine:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _size_of(folder: str) -> int:
+    """Bytes of all files in it; those that go meanwhile do not count."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(path, name)).st_size
+    return total
 
 
 def _temporary_folder() -> str:

@@ -3,12 +3,15 @@
     meta.json      <crc32c of the rest, 8 hex digits> <JSON>
     meta.copy      the same, written after it
 
-A flipped bit in one of them costs nothing: the other is read.  Deleting a stream renames `meta.json` to
-`meta.deleted` first, so that a crash in the middle leaves no half stream behind.
+A flipped bit in one of them costs nothing: the other is read, and the damaged one is written again.  A
+stream that is deleted is put away first, with one rename of its folder, so that a crash in the middle
+leaves no half stream behind.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from typing import Final
 
 from millrace.jsapi.codec import JsonError, decode_lenient, encode
@@ -19,9 +22,10 @@ from millrace.store.checksum import crc32c
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem
 
+_log = logging.getLogger("millrace.jetstream")
+
 _FIRST: Final = "meta.json"
 _SECOND: Final = "meta.copy"
-_DELETED: Final = "meta.deleted"
 
 
 class StreamMeta(Struct):
@@ -36,25 +40,43 @@ def write(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
     text = encode(meta)
     data = b"%08x %b" % (crc32c(text), text)
     fs.replace(f"{folder}/{_FIRST}", data)
-    fs.replace(f"{folder}/{_SECOND}", data)
+    _replace(fs, f"{folder}/{_SECOND}", data)
 
 
 def read(fs: FileSystem, folder: str) -> StreamMeta:
     """What was written last, as far as it is sound; StoreError if nothing is."""
-    for name in (_FIRST, _SECOND):
-        meta = _sound(fs, f"{folder}/{name}")
+    found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
+    for data in found:
+        meta = _decode(data)
         if meta is not None:
-            return meta
-    raise StoreError(
-        "read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy", hint="restore it from a backup"
-    )
+            break
+    else:
+        raise StoreError(
+            "read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy", hint="restore it from a backup"
+        )
+    for name, other in zip((_FIRST, _SECOND), found, strict=True):
+        if other != data:
+            _log.warning("%s/%s is damaged or was not finished: it is written again", folder, name)
+            _replace(fs, f"{folder}/{name}", data)
+    return meta
 
 
-def _sound(fs: FileSystem, path: str) -> StreamMeta | None:
+def _replace(fs: FileSystem, path: str, data: bytes) -> None:
+    """Write the other one; if that fails there is still one, and the next start tries again."""
     try:
-        data = fs.read_all(path)
+        fs.replace(path, data)
+    except StoreError as error:
+        _log.error("%s", error)
+
+
+def _read(fs: FileSystem, path: str) -> bytes:
+    try:
+        return fs.read_all(path)
     except StoreError:
-        return None
+        return b""
+
+
+def _decode(data: bytes) -> StreamMeta | None:
     text = data[9:]
     if data[:9] != b"%08x " % crc32c(text):
         return None
@@ -64,15 +86,15 @@ def _sound(fs: FileSystem, path: str) -> StreamMeta | None:
         return None
 
 
-def mark_deleted(fs: FileSystem, folder: str) -> None:
-    """From now on the stream does not come back, whatever happens to its files."""
-    fs.rename(f"{folder}/{_FIRST}", f"{folder}/{_DELETED}")
-    fs.sync_folder(folder)
-
-
-def is_deleted(fs: FileSystem, folder: str) -> bool:
-    names = fs.list(folder)
-    return _DELETED in names
+def put_away(fs: FileSystem, folder: str, grave: str) -> None:
+    """Move a stream's folder to where it is removed; from now on it does not come back."""
+    fs.make_folder(os.path.dirname(grave))
+    fs.rename(folder, grave)
+    try:
+        fs.sync_folder(os.path.dirname(folder))
+    except StoreError:
+        fs.rename(grave, folder)
+        raise
 
 
 def never_existed(fs: FileSystem, folder: str) -> bool:

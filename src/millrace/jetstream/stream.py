@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millrace.jetstream")
 
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
 
 class Stream:
@@ -82,6 +83,7 @@ class Stream:
         self._ack_start = b""
         self._retry: Cancel | None = None
         self._damages_told = 0
+        self._tell_again: Cancel | None = None
         self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self._crowded = False  # the server has no room for anything
@@ -102,7 +104,9 @@ class Stream:
             SubjectTransform(transform.src, transform.dest) if transform and transform.dest else None
         )
         republish = config.republish
-        self.republish = SubjectTransform(republish.src or ">", republish.dest) if republish else None
+        self.republish = (
+            SubjectTransform(republish.src or ">", republish.dest) if republish and republish.dest else None
+        )
         self._choose_path()
         if not config.allow_atomic:
             self.batches.stop()
@@ -144,6 +148,8 @@ class Stream:
     def start(self) -> None:
         """Take messages from now on."""
         self._started = True
+        self.log.losses.listener = lambda: self.account.committer.dirty(self)  # which removes them for good
+        self.notice_damage()
         self.retention.start()
         self.expiry.start()
         self.schedules.start()
@@ -156,8 +162,9 @@ class Stream:
             self.world.release(handle)
         self._handles.clear()
         self._started = False
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._tell_again):
+            if timer is not None:
+                timer.cancel()
         self.retention.stop()
         self.expiry.stop()
         self.schedules.stop()
@@ -239,7 +246,8 @@ class Stream:
     def commit_failed(self, error: Exception) -> None:
         """Publishers get the error, reads go on, and the bytes are tried again."""
         if not isinstance(error, StoreError):
-            raise error
+            _log.error("stream %s: a commit failed unexpectedly", self.name, exc_info=error)
+            error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         if self.failure is None:
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
@@ -269,11 +277,19 @@ class Stream:
         return self.log.get(seq, record)
 
     def notice_damage(self) -> None:
-        """Tell those who listen what could not be read since the last time."""
+        """Tell what was found damaged since the last time; if nobody listens now, later."""
         losses = self.log.losses
-        if len(losses.damages) > self._damages_told:
+        if len(losses.damages) == self._damages_told:
+            return
+        tell = self.account.advisories.stream_damaged
+        if tell(self.name, losses.messages, losses.bytes, losses.sequences()):
             self._damages_told = len(losses.damages)
-            self.account.advisories.stream_damaged(self.name, losses.messages, losses.bytes, [])
+        elif self._tell_again is None and self._started:
+            self._tell_again = self.world.call_later(_TELL_AGAIN_S, self._notice_again)
+
+    def _notice_again(self) -> None:
+        self._tell_again = None
+        self.notice_damage()
 
     # -- removing ---------------------------------------------------------------------------------
 
@@ -315,6 +331,7 @@ class Stream:
 
     def state(self) -> StreamState:
         log = self.log
+        first_ts = self._first_time()  # before the counts: it may find that the first is damaged
         first, last = log.first_seq, log.last_seq
         used = last > 0 or log.messages > 0 or self._purged
         state = StreamState(
@@ -322,7 +339,7 @@ class Stream:
             bytes=self.bytes(),
             first_seq=first if used or first > 1 else 0,
             last_seq=last,
-            first_ts=self._time_of(first) if log.messages else ZERO_TIME,
+            first_ts=first_ts,
             last_ts=Time(log.last_timestamp) if log.last_timestamp else ZERO_TIME,
             num_subjects=log.index.subjects,
             num_deleted=(last - first + 1) - log.messages if log.messages else 0,
@@ -330,9 +347,15 @@ class Stream:
         )
         self.notice_damage()
         if log.losses.damages:
-            state.lost = LostStreamData(msgs=None, bytes=log.losses.bytes)
+            state.lost = LostStreamData(msgs=log.losses.sequences() or None, bytes=log.losses.bytes)
         return state
 
-    def _time_of(self, seq: int) -> Time:
+    def _first_time(self) -> Time:
+        """Of the first message, if there is one and it can be read."""
         record = Record()
-        return Time(record.timestamp) if self.log.get(seq, record) else ZERO_TIME
+        seq = 0
+        while self.log.messages and seq != self.log.first_seq:
+            seq = self.log.first_seq
+            if self.log.get(seq, record):
+                return Time(record.timestamp)
+        return ZERO_TIME

@@ -14,6 +14,7 @@ commit writes it.
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from millrace.store.commit import segment_path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from millrace.store.fs import File, FileSystem
 
 _CHUNK = 256 * 1024
+_RECORDS_AT_ONCE = 64  # then other threads may go on: the interpreter would let them wait for 5 ms
 
 
 class Compaction:
@@ -59,7 +61,8 @@ class Compaction:
             file.append(file_header(segment.start_seq))
             self._copy_messages(fresh, file)
             self._write_others(fresh, file)
-            file.sync()
+            if not self.cancelled:
+                file.sync()
         except StoreError:
             file.close()
             raise
@@ -71,6 +74,10 @@ class Compaction:
         record = Record()
         out = bytearray()
         for ordinal in range(self.segment.count):
+            if ordinal % _RECORDS_AT_ONCE == 0:
+                time.sleep(0)
+                if self.cancelled:
+                    return
             if self._was_removed(ordinal):
                 continue
             if not self._read(ordinal, record):

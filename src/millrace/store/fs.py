@@ -52,7 +52,8 @@ class FileSystem(Protocol):
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` under `path`, whole or not at all, and durably."""
 
-    def rename(self, old: str, new: str) -> None: ...
+    def rename(self, old: str, new: str) -> None:
+        """A file, or a folder with everything in it if there is no `new`."""
 
     def remove(self, path: str) -> None: ...
 
@@ -316,8 +317,14 @@ class MemoryFileSystem:
         self._files[path] = file
 
     def rename(self, old: str, new: str) -> None:
-        self.open(old, create=False)
-        self._files[new] = self._files.pop(old)
+        if old in self._files:
+            self._files[new] = self._files.pop(old)
+            return
+        inside = [path for path in list(self._files) if path.startswith(old + "/")]
+        if not inside:
+            raise StoreError("rename", old, "No such file")
+        for path in inside:
+            self._files[new + path[len(old) :]] = self._files.pop(path)
 
     def remove(self, path: str) -> None:
         self._files.pop(path, None)

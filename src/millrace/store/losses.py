@@ -1,5 +1,6 @@
 """What was found damaged: kept for whoever asks, because a log goes on without it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +25,14 @@ class Losses:
     damages: list[Damage] = field(default_factory=list)
     messages: int = 0  # at most so many are gone: what was damaged cannot be counted exactly
     bytes: int = 0
+    listener: Callable[[], None] | None = None  # called when there is more
 
     def add(self, damage: Damage, messages: int) -> None:
         self.damages.append(damage)
         self.messages += messages
         self.bytes += damage.bytes
+        if self.listener is not None:
+            self.listener()
 
     def sequences(self) -> list[int]:
         """Of all messages that may be gone, as far as they are known, in order."""

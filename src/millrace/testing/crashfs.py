@@ -20,7 +20,7 @@ Every call that changes something is one operation, counted in `operations`; `tr
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -118,6 +118,14 @@ class _Inode:
         return _Inode(bytearray(self.durable), bytearray(self.durable))
 
 
+@dataclass(slots=True)
+class _Change:
+    """Names that came or went together; durable when one of the folders is synced."""
+
+    names: dict[str, _Inode | None]
+    folders: set[str]
+
+
 class CrashFile:
     """An open file; unusable after a crash."""
 
@@ -192,7 +200,7 @@ class CrashFileSystem:
         self._dead = False
         self._names: dict[str, _Inode] = {}
         self._durable_names: dict[str, _Inode] = {}
-        self._changes: list[dict[str, _Inode | None]] = []  # of names, since their folder was synced
+        self._changes: list[_Change] = []  # of names, since their folder was synced
 
     # -- faults -----------------------------------------------------------------------------------
 
@@ -220,7 +228,7 @@ class CrashFileSystem:
         elif keep is Keep.SECTORS:
             changes = [change for change in changes if random.random() < 0.5]
         for change in changes:
-            _apply(names, change)
+            _apply(names, change.names)
         survivor = CrashFileSystem()
         # In a fixed order, so that the same seed gives the same crash.
         inodes = {inode: inode.after_crash(keep, random) for inode in dict.fromkeys(names.values())}
@@ -312,7 +320,14 @@ class CrashFileSystem:
 
     def rename(self, old: str, new: str) -> None:
         self.operation("rename", new)
-        self._change({old: None, new: self._names[old]})
+        if old in self._names:
+            self._change({old: None, new: self._names[old]})
+            return
+        inside = {path: inode for path, inode in self._names.items() if path.startswith(old + "/")}
+        if not inside:
+            raise StoreError("rename", old, "No such file")
+        moved = {new + path[len(old) :]: inode for path, inode in inside.items()}
+        self._change(dict.fromkeys(inside) | moved, (old, new))
 
     def remove(self, path: str) -> None:
         self.check_alive()
@@ -337,14 +352,15 @@ class CrashFileSystem:
         self.operation("sync_folder", path)
         waiting, self._changes = self._changes, []
         for change in waiting:
-            if any(name.rsplit("/", 1)[0] == path for name in change):
-                _apply(self._durable_names, change)
+            if path in change.folders:
+                _apply(self._durable_names, change.names)
             else:
                 self._changes.append(change)
 
-    def _change(self, change: dict[str, _Inode | None]) -> None:
-        _apply(self._names, change)
-        self._changes.append(change)
+    def _change(self, names: dict[str, _Inode | None], entries: Iterable[str] = ()) -> None:
+        """`entries`: what changed in a folder, if it is not the names themselves."""
+        _apply(self._names, names)
+        self._changes.append(_Change(names, {entry.rsplit("/", 1)[0] for entry in entries or names}))
 
 
 def _apply(names: dict[str, _Inode], change: dict[str, _Inode | None]) -> None:

@@ -1,15 +1,20 @@
 """When publishers are answered: after the commit, whatever comes between."""
 
+import errno
 import json
 import threading
+from random import Random
 
 import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.resources import Resources
+from millrace.jsapi.enums import StorageType
+from millrace.jsapi.stream_types import StreamConfig
 from millrace.store.errors import StoreError
-from millrace.testing.fake_world import Published
+from millrace.testing.crashfs import CrashFileSystem, Keep
+from millrace.testing.fake_world import FakeWorld, Published
 
 ACK = b'{"stream":"S","seq":1}'
 
@@ -276,11 +281,36 @@ def test_an_async_stream_does_not_wait_for_the_disk_even_where_others_do() -> No
     assert log_syncs(site.disk) == 2
 
 
-def test_other_errors_than_those_of_the_store_are_not_swallowed() -> None:
+def test_an_error_that_nobody_expected_is_told_to_publishers_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     site = Site()
     stream = site.create()
-    with pytest.raises(ZeroDivisionError):
-        stream.commit_failed(ZeroDivisionError())
+    stream.commit_failed(ZeroDivisionError("oh"))
+    assert site.refusal("s.a")[:2] == (503, 10077)
+    assert "ZeroDivisionError" in caplog.text
+    site.world.advance(1)
+    assert "error" not in site.publish("s.a")
+
+
+def test_what_a_failed_sync_by_the_timer_may_have_dropped_is_written_again() -> None:
+    """After a failed sync the system forgets that there was something to write."""
+    fs = CrashFileSystem()
+    world = FakeWorld()
+    account = world.account(fs=fs, sync_interval_s=1)
+    account.add(StreamConfig(name="S", subjects=["s"], storage=StorageType.FILE))
+    world.send(b"s", b"kept", reply=b"me")
+    world.settle()
+    assert [each.subject for each in world.published] == [b"me"]
+    fs.fail(errno.EIO, kind="sync")
+    world.advance(1)
+    assert account.streams["S"].failure is not None
+    fs.heal()
+    world.advance(2)
+    assert account.streams["S"].failure is None
+    again = FakeWorld().account(fs=fs.crash(Keep.NOTHING, Random(1)))
+    again.recover()
+    assert again.streams["S"].log.messages == 1
 
 
 # -- help ---------------------------------------------------------------------------------------------

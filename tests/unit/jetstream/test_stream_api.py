@@ -323,10 +323,34 @@ def test_a_stream_whose_configuration_is_lost_is_left_alone(site: Site) -> None:
 
 def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_start(site: Site) -> None:
     site.account.stop()
-    site.disk.rename("store/streams/S/meta.json", "store/streams/S/meta.deleted")
+    site.disk.rename("store/streams/S", "store/deleted/S.x")
     again = site.restarted(orderly=False)
     assert again.ask("STREAM.NAMES")["streams"] is None
-    assert again.disk.list("store/streams") == []
+    assert again.disk.list("store/deleted") == []
+
+
+def test_a_deletion_that_cannot_be_made_durable_does_not_happen() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.a")
+    site.disk.full = True
+    assert site.error("STREAM.DELETE.S")[:2] == (503, 10077)
+    site.disk.full = False
+    assert "error" not in site.publish("s.a")
+    assert site.restarted(orderly=False).state()["messages"] == 2
+
+
+@pytest.mark.parametrize("name", ["meta.json", "meta.copy"])
+def test_a_damaged_configuration_is_written_again_from_the_other(
+    site: Site, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = f"store/streams/S/{name}"
+    whole = site.disk.read_all(path)
+    site.disk.replace(path, whole[:-2])
+    again = site.restarted()
+    assert again.ask("STREAM.INFO.S")["config"]["name"] == "S"
+    assert name in caplog.text
+    assert again.disk.read_all(path) == whole
 
 
 def test_a_damaged_message_is_told_and_the_others_are_read() -> None:

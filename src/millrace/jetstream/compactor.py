@@ -1,0 +1,88 @@
+"""Gives back the room that removed messages take: segments that are mostly dead are written anew.
+
+Looked for a moment after commits, because only those remove something, and one segment of a stream at a
+time: the copying is done in a worker, the exchange of the files on the loop (``store.compaction``), and
+the next commit makes it durable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from millrace.jetstream.worker_job import WorkerJob
+from millrace.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from millrace.jetstream.committer import Committing
+    from millrace.jetstream.ports import Cancel, World
+    from millrace.store.compaction import Compaction
+
+_log = logging.getLogger("millrace.jetstream")
+
+_DELAY_S: Final = 0.25
+
+
+class Compactor:
+    """For all streams of an account."""
+
+    def __init__(self, world: World, dirty: Callable[[Committing], None]) -> None:
+        self._world = world
+        self._dirty = dirty
+        self._due: dict[Committing, None] = {}
+        self._running: dict[Committing, tuple[Compaction, WorkerJob]] = {}
+        self._timer: Cancel | None = None
+
+    def consider(self, stream: Committing) -> None:
+        """A commit of the stream has ended."""
+        if stream in self._due:
+            return
+        self._due[stream] = None
+        if self._timer is None:
+            self._timer = self._world.call_later(_DELAY_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        due, self._due = self._due, {}
+        for stream in due:
+            if stream not in self._running:
+                self._begin(stream)
+
+    def _begin(self, stream: Committing) -> None:
+        try:
+            segment = stream.log.compaction_candidate()
+            if segment is None:
+                return
+            compaction = stream.log.begin_compaction(segment)
+        except StoreError as error:
+            _log.error("%s", error)
+            return
+        job = WorkerJob(compaction.run)
+        self._running[stream] = (compaction, job)
+        self._world.run_in_worker(job.run, lambda _: self._ended(stream, compaction, job))
+
+    def _ended(self, stream: Committing, compaction: Compaction, job: WorkerJob) -> None:
+        if job.settled:
+            return
+        job.settled = True
+        del self._running[stream]
+        if stream.log.end_compaction(compaction):
+            self._dirty(stream)  # there may be another one when this is durable
+        elif job.error is not None and not compaction.cancelled:
+            _log.error("a segment is not compacted: %s", job.error)
+
+    def forget(self, stream: Committing) -> None:
+        """Nothing of this stream is to be written any more; returns when nothing is."""
+        self._due.pop(stream, None)
+        compaction, job = self._running.pop(stream, (None, None))
+        if compaction is not None and job is not None:
+            compaction.cancelled = True
+            job.finish()
+            job.settled = True
+            stream.log.end_compaction(compaction)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,32 @@
+"""Work that is given to a worker thread, and that its owner can have done at once if it cannot wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class WorkerJob:
+    """Whoever takes it first runs it."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.error: Exception | None = None
+        self.settled = False  # its end is dealt with
+        self._work = work
+        self._untaken = threading.Lock()
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        if not self._untaken.acquire(blocking=False):
+            return
+        try:
+            self._work()
+        except Exception as error:
+            self.error = error
+        finally:
+            self._ended.set()
+
+    def finish(self) -> None:
+        """Return when it has ended, wherever it runs."""
+        self.run()
+        self._ended.wait()
