@@ -160,6 +160,11 @@ class Scenario:
                 payload = base64.b64decode(message.get("data", ""))
                 self.note(f"    {seq} {message['subject']} {headers_text(block)}{text_of(payload)}".rstrip())
 
+    def headers_of(self, name: str, seq: int) -> str:
+        """The headers of one message."""
+        message = self.ask(f"STREAM.MSG.GET.{name}", {"seq": seq})["message"]
+        return headers_text(base64.b64decode(message["hdrs"])).rstrip()
+
     # -- publishing -------------------------------------------------------------------------------
 
     def publish(self, subject: str, payload: bytes = b"", headers: Headers | bytes | None = None) -> Heard:
