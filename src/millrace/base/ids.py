@@ -1,4 +1,4 @@
-"""Short random names: NUIDs for anything that needs a unique name, nonces for nkey challenges.
+"""Short names: NUIDs for anything that needs a unique one, nonces for nkey challenges, hashes of texts.
 
 A NUID is 22 base-62 characters: 12 from the operating system's random source, drawn again when the
 other ten, a counter that climbs in random steps, are used up.  So the next one costs an addition,
@@ -7,6 +7,7 @@ guessable.  A nonce is drawn afresh every time.  Keys are in `base.nkeys`.
 """
 
 import base64
+import hashlib
 import random
 import secrets
 import threading
@@ -14,6 +15,7 @@ from typing import Final
 
 NUID_LENGTH: Final = 22
 NONCE_LENGTH: Final = 15
+HASH_LENGTH: Final = 8
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PREFIX_LENGTH: Final = 12
@@ -62,3 +64,8 @@ def nuid() -> str:
 def nonce() -> str:
     """A fresh challenge for a client to sign: 11 random bytes in unpadded base64url."""
     return base64.urlsafe_b64encode(secrets.token_bytes(_NONCE_BYTES)).rstrip(b"=").decode("ascii")
+
+
+def short_hash(text: str) -> str:
+    """Eight base-62 characters that stand for `text`, the same everywhere and every time."""
+    return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:HASH_LENGTH])

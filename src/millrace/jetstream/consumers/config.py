@@ -4,7 +4,7 @@ Pure functions over values: the request, the configuration of the stream, those 
 and the limits.  They answer as nats-server 2.15.1 does on a single node, refusals in its order, because
 clients see only the first.  Nothing that is passed in is changed.
 
-    wanted = settle_name(CreateSubject.parse(verb), request)
+    wanted = settle_name(CreateSubject.of(Form.NAMED, place), request)
     stored = check(wanted, stream, consumers, limits, action=request.action, pedantic=request.pedantic)
     shown = decorated(stored, version)
 
@@ -24,7 +24,7 @@ from millrace.jetstream.consumers.config_defaults import (
     complete_inactive_threshold,
     complete_values,
 )
-from millrace.jetstream.consumers.config_names import CreateSubject, settle_name, settle_sourcing
+from millrace.jetstream.consumers.config_names import CreateSubject, Form, settle_name, settle_sourcing
 from millrace.jetstream.consumers.config_rules import check_values, filters_of, valid_group_name
 from millrace.jetstream.stream_config_metadata import decorated, with_level, without_required_level
 from millrace.jetstream.stream_config_subjects import patterns_collide
@@ -46,6 +46,7 @@ from millrace.jsapi.stream_types import StreamConfig
 __all__ = [
     "ConsumerLimits",
     "CreateSubject",
+    "Form",
     "check",
     "check_new",
     "check_update",

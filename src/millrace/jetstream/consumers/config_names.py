@@ -38,14 +38,11 @@ class CreateSubject:
     filter: str = ""
 
     @classmethod
-    def parse(cls, verb: str) -> Self:
-        """From the subject without ``$JS.API.``, which must be of one of the forms."""
-        tokens = verb.split(".")
-        if tokens[1] == "DURABLE":
-            return cls(Form.DURABLE, tokens[3], tokens[4])
-        if len(tokens) == 3:
-            return cls(Form.EPHEMERAL, tokens[2])
-        return cls(Form.NAMED, tokens[2], tokens[3], ".".join(tokens[4:]))
+    def of(cls, form: Form, place: str) -> Self:
+        """From what follows the verb in the subject: stream, name and filter, as far as the form has them."""
+        stream, _, rest = place.partition(".")
+        name, _, subject_filter = rest.partition(".")
+        return cls(form, stream, name, subject_filter)
 
 
 def settle_name(subject: CreateSubject, request: CreateConsumerRequest) -> ConsumerConfig:

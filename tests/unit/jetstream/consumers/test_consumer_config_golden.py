@@ -10,6 +10,7 @@ import pytest
 from millrace.jetstream.consumers.config import (
     ConsumerLimits,
     CreateSubject,
+    Form,
     check,
     decorated,
     name_of,
@@ -32,6 +33,14 @@ _SERVERS = {
     "plain": JetStreamLimits(),
     "tight": JetStreamLimits(max_ack_pending=500, max_request_batch=50, default_max_consumers=2),
 }
+
+
+def subject_of(verb: str) -> CreateSubject:
+    place = verb.removeprefix("CONSUMER.")
+    if place.startswith("DURABLE."):
+        return CreateSubject.of(Form.DURABLE, place.removeprefix("DURABLE.CREATE."))
+    place = place.removeprefix("CREATE.")
+    return CreateSubject.of(Form.NAMED if "." in place else Form.EPHEMERAL, place)
 
 
 class Account:
@@ -67,7 +76,7 @@ class Account:
 
     def _create(self, verb: str, body: bytes) -> ConsumerConfig:
         request = decode_strict(body, CreateConsumerRequest)
-        wanted = settle_name(CreateSubject.parse(verb), request)
+        wanted = settle_name(subject_of(verb), request)
         stream = self._streams.get(request.stream_name)
         if stream is None:
             raise ApiError(Err.STREAM_NOT_FOUND)
