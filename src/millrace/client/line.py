@@ -29,6 +29,7 @@ class Line:
     def __init__(self, api: Api, stream: str, name: str, receive: Receiver) -> None:
         self.name = name
         self.inbox: str = api.connection.new_inbox()
+        self.epoch: int = api.connection.stats["reconnects"]  # of the connection, when this line was made
         self.heard_at = 0.0  # when the last sign of life came, in the loop's time
         self._api = api
         self._stream = stream

@@ -58,6 +58,7 @@ class OrderedConsumer:
         self._callback = callback
         self._caller: asyncio.Task[None] | None = None
         self._callback_failure: Exception | None = None
+        self._failure_told = False
         self._stream_seq = 0
         self._consumer_seq = 0
 
@@ -175,6 +176,7 @@ class OrderedConsumer:
     def _raise_failure(self) -> None:
         failure = self._callback_failure or self._reading.failure
         if failure is not None:
+            self._failure_told = True
             raise failure
 
     def _must_not_call_back(self) -> None:
@@ -190,5 +192,5 @@ class OrderedConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-        if error is None and self._callback is not None:
+        if error is None and self._callback is not None and not self._failure_told:
             self._raise_failure()  # a callback has nobody else to tell

@@ -42,18 +42,19 @@ class Progress:
         self._config = config
         self._placed = False  # whether it is known where to go on
         self._snapshot_end = 0  # last per subject: the last sequence of the stream when it was asked for
-        self._snapshot_repeated = False
+        self._repeating = False  # whether the present consumer was asked for last per subject once more
 
     def ask(self, stream_last_seq: int) -> ConsumerConfig:
         """The configuration of the next consumer, for a stream whose last sequence is, or was, this one."""
         self.consumer_seq = 0
+        self._repeating = False
         config = msgspec.structs.replace(self._config)
         if not self._placed:
             if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT:
                 self._snapshot_end = stream_last_seq
             return config
         if self.in_snapshot:
-            self._snapshot_repeated = True
+            self._repeating = True
             return config
         config.deliver_policy = DeliverPolicy.BY_START_SEQUENCE
         config.opt_start_seq = self.stream_seq + 1
@@ -84,7 +85,7 @@ class Progress:
         if stream_seq <= self.stream_seq:
             self.consumer_seq = consumer_seq
             return Verdict.KNOWN
-        if self._snapshot_repeated and self.in_snapshot and stream_seq > self._snapshot_end:
+        if self._repeating and stream_seq > self._snapshot_end:
             self.stream_seq = self._snapshot_end  # between here and there may be more than the last ones
             return Verdict.GAP
         self.consumer_seq = consumer_seq

@@ -242,8 +242,8 @@ class Reading:
                 if self._supervisor is not None:
                     self._supervisor.cancel()
                 self._fail(ClientClosed("the connection was closed"))
-            return
-        self._lost(ResetReason.RECONNECTED)
+        elif self._line is not None and self._line.epoch != self._api.connection.stats["reconnects"]:
+            self._lost(ResetReason.RECONNECTED)
 
     def _watch_heartbeats(self, grace_s: float = 0.0) -> None:
         """Look again when two heartbeats could have come since the last sign of life."""

@@ -8,7 +8,8 @@ It stands between a client and a server in one process and event loop with the t
         proxy.faults = Faults(piece=3)       # every chunk in pieces of three bytes
 
 Faults apply to both directions and may be changed while connections live.  What is random comes
-from the generator that is handed in, so a run can be repeated.  Not here: faults of disks or clocks.
+from the generator that is handed in, so a run can be repeated.  Not here: faults of disks or clocks,
+or of single messages (frame_proxy).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Final, Self
 
 _HOST: Final = "127.0.0.1"
-_READ: Final = 64 * 1024
+READ_SIZE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class FaultProxy:
             loop = asyncio.get_running_loop()
             ways = [
                 loop.create_task(self._pump(reader, far_writer)),
-                loop.create_task(self._pump(far_reader, writer)),
+                loop.create_task(self.pump_down(far_reader, writer)),
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
@@ -118,13 +119,18 @@ class FaultProxy:
                 if end is not None:
                     end.transport.abort()
 
+    async def pump_down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """From the server to the client; a proxy that looks into what passes has its own way here."""
+        await self._pump(reader, writer)
+
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            while data := await reader.read(_READ):
-                await self._pass_on(data, writer)
+            while data := await reader.read(READ_SIZE):
+                await self.pass_on(data, writer)
             await writer.drain()
 
-    async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+    async def pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        """Write `data` as the faults have it."""
         position = 0
         while position < len(data):
             while self._faults.stuck:

@@ -1,0 +1,121 @@
+"""Shared by the tests of the client: a stream under observation, and short ways to read it."""
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from nats.js import JetStreamContext
+from nats.js.api import StreamConfig
+from nats.js.errors import NotFoundError
+
+import millrace.client
+from millrace.base.ids import nuid
+from millrace.client import Client, OrderedConsumer, OrderedMessage
+from millrace.testing.frame_proxy import Fate, Frame
+from millrace.testing.reference import ServerProcess
+
+# The one switch: with it, every test here runs on Millrace, too.
+MILLRACE_SERVES_CONSUMERS: Final = False
+
+PATIENCE_S: Final = 20.0
+BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
+
+Connect = Callable[..., Awaitable[Client]]
+
+
+async def connect_quickly(port: int | str, **options: Any) -> Client:
+    """A client that tries to reconnect all the time and does not complain about it."""
+
+    async def ignore(error: Exception) -> None:
+        pass  # lines are cut on purpose
+
+    settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 2}
+    url = port if isinstance(port, str) else f"nats://127.0.0.1:{port}"
+    return await millrace.client.connect(url, **{**settings, **options})
+
+
+class Lab:
+    """One stream with subjects `<name>.>`, and a connection to look at it that no fault touches."""
+
+    def __init__(self, server: ServerProcess, client: Client, **config: Any) -> None:
+        self.server = server
+        self.client = client
+        self.stream = f"S{nuid()}"
+        self._config = config
+
+    @property
+    def js(self) -> JetStreamContext:
+        return self.client.connection.jetstream(timeout=10)
+
+    async def create(self, **config: Any) -> None:
+        await self.js.add_stream(
+            StreamConfig(name=self.stream, subjects=[f"{self.stream}.>"], **{**self._config, **config})
+        )
+
+    async def remove(self) -> None:
+        with contextlib.suppress(NotFoundError):  # the test did it
+            await self.js.delete_stream(self.stream)
+
+    def subject(self, token: str = "a") -> str:
+        return f"{self.stream}.{token}"
+
+    async def publish(self, *numbers: int | range, token: str = "a", size: int = 0) -> None:
+        """Store a message for each number, which is its body, filled up to `size`."""
+        for number in itertools.chain(*(n if isinstance(n, range) else [n] for n in numbers)):
+            await self.js.publish(self.subject(token), str(number).encode().ljust(size))
+
+    async def consumers(self) -> list[str]:
+        return [info.name for info in await self.js.consumers_info(self.stream)]
+
+    async def no_consumers_left(self) -> None:
+        async def gone() -> bool:
+            return not await self.consumers()
+
+        await eventually(gone, "the consumers of the stream did not go")
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], complaint: str) -> None:
+    """Ask until it is so: for what happens on the other side and is told to nobody."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not await check():
+        assert time.monotonic() < deadline, complaint
+        await asyncio.sleep(0.01)
+
+
+async def read(consumer: OrderedConsumer, count: int) -> list[OrderedMessage]:
+    async with asyncio.timeout(PATIENCE_S):
+        return [await consumer.next() for _ in range(count)]
+
+
+async def read_numbers(consumer: OrderedConsumer, count: int) -> list[int]:
+    return [int(message.data) for message in await read(consumer, count)]
+
+
+def nothing_more(consumer: OrderedConsumer) -> bool:
+    """Whether what was read is all there is, as far as the last message and heartbeat told."""
+    return consumer.state.lag == 0
+
+
+def is_message(frame: Frame) -> bool:
+    return frame.reply.startswith("$JS.ACK.")
+
+
+def is_heartbeat(frame: Frame) -> bool:
+    return b"NATS/1.0 100 Idle Heartbeat" in frame.raw
+
+
+def is_flow_control(frame: Frame) -> bool:
+    return b"NATS/1.0 100 FlowControl Request" in frame.raw
+
+
+def nth(wanted: Callable[[Frame], bool], number: int, fate: Fate) -> Callable[[Frame], Fate]:
+    """The `number`th frame that is `wanted` meets `fate`, all others pass."""
+    count = itertools.count(1)
+
+    def judge(frame: Frame) -> Fate:
+        return fate if wanted(frame) and next(count) == number else Fate.PASS
+
+    return judge

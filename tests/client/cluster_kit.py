@@ -1,0 +1,68 @@
+"""Three nats-servers that are one cluster with JetStream, on loopback."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+_SIZE: Final = 3
+
+
+class Cluster:
+    """Use it with ``with``; `servers` may be killed and started again one by one."""
+
+    def __init__(self) -> None:
+        ports = _free_ports(_SIZE)
+        routes = ", ".join(f"nats-route://127.0.0.1:{port}" for port in ports)
+        self.servers = [
+            ServerProcess(
+                ServerKind.NATS_SERVER,
+                jetstream=True,
+                config=(
+                    f"server_name: n{number}\n"
+                    "jetstream: {max_mem: 64MB, max_file: 256MB}\n"
+                    f'cluster: {{name: lab, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
+                ),
+            )
+            for number, port in enumerate(ports)
+        ]
+
+    def named(self, name: str) -> ServerProcess:
+        return self.servers[int(name.removeprefix("n"))]
+
+    @property
+    def urls(self) -> list[str]:
+        return [server.client_url for server in self.servers]
+
+    def __enter__(self) -> Self:
+        try:
+            with ThreadPoolExecutor(_SIZE) as pool:
+                list(pool.map(ServerProcess.start, self.servers))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        for server in self.servers:
+            if server.running:
+                server.kill()  # an orderly end would first move the leaders about
+            server.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free just now: each server must know those of the others before any is started."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
