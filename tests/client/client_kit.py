@@ -26,15 +26,15 @@ BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
 Connect = Callable[..., Awaitable[Client]]
 
 
-async def connect_quickly(port: int | str, **options: Any) -> Client:
+async def connect_quickly(server: int | list[str], **options: Any) -> Client:
     """A client that tries to reconnect all the time and does not complain about it."""
 
     async def ignore(error: Exception) -> None:
         pass  # lines are cut on purpose
 
     settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 2}
-    url = port if isinstance(port, str) else f"nats://127.0.0.1:{port}"
-    return await millrace.client.connect(url, **{**settings, **options})
+    urls = server if isinstance(server, list) else f"nats://127.0.0.1:{server}"
+    return await millrace.client.connect(urls, **{**settings, **options})
 
 
 class Lab:

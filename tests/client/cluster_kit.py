@@ -45,6 +45,11 @@ class Cluster:
             raise
         return self
 
+    def start_the_dead(self) -> None:
+        for server in self.servers:
+            if not server.running:
+                server.start()
+
     def close(self) -> None:
         for server in self.servers:
             if server.running:

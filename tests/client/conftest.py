@@ -27,11 +27,11 @@ def js_server(shared_server: Callable[..., ServerProcess]) -> ServerProcess:
 
 @pytest_asyncio.fixture
 async def connect() -> AsyncIterator[Connect]:
-    """`connect(port)` gives a client that is closed when the test ends."""
+    """`connect(port or urls)` gives a client that is closed when the test ends."""
     opened: list[Client] = []
 
-    async def open_one(port: int | str, **options: Any) -> Client:
-        client = await connect_quickly(port, **options)
+    async def open_one(server: int | list[str], **options: Any) -> Client:
+        client = await connect_quickly(server, **options)
         opened.append(client)
         return client
 

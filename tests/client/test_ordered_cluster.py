@@ -14,10 +14,16 @@ from millrace.client import Client
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+@pytest.fixture(scope="module")
+def running_cluster() -> Iterator[Cluster]:
+    with Cluster() as running:  # it takes seconds until its members have agreed on who decides
         yield running
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
+    yield running_cluster
+    running_cluster.start_the_dead()
 
 
 async def make_lab(cluster: Cluster, connect: Connect, **config: Any) -> Lab:

@@ -367,3 +367,7 @@ async def test_a_client_on_a_connection_of_somebody_else_leaves_it_open(lab: Lab
 async def test_no_server_is_told_as_such() -> None:
     with pytest.raises(ServerUnavailable):
         await millrace.client.connect("nats://127.0.0.1:1", max_reconnect_attempts=1, reconnect_time_wait=0)
+    with pytest.raises(ServerUnavailable):
+        await millrace.client.connect("nats://127.0.0.1:1", timeout_s=0.05)
+    with pytest.raises(ClientError, match="url"):
+        await millrace.client.connect(b"no url")  # type: ignore[arg-type]

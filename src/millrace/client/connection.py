@@ -16,6 +16,7 @@ from millrace.client.start import StartAt
 from millrace.jsapi.enums import ReplayPolicy
 
 DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+DEFAULT_CONNECT_S: Final = 10.0
 DEFAULT_BUFFER_MESSAGES: Final = 65_536
 DEFAULT_BUFFER_BYTES: Final = 64 * 1024 * 1024  # twice the widest window of the server's flow control
 
@@ -106,12 +107,14 @@ async def connect(
     servers: str | list[str] = DEFAULT_URL,
     *,
     domain: str = "",
+    timeout_s: float = DEFAULT_CONNECT_S,
     request_timeout_s: float = DEFAULT_TIMEOUT_S,
     **options: Any,
 ) -> Client:
-    """Connect to one of `servers`; `options` are those of ``nats.connect``.  ServerUnavailable if none is.
+    """Connect to one of `servers`; `options` are those of ``nats.connect``.
 
-    Unlike nats-py, the client tries for ever to get a lost connection back, unless `options` set an end.
+    ServerUnavailable if there is no connection after `timeout_s`.  A connection that is lost later is tried
+    to get back for ever, unless `options` set an end.
     """
-    link = await Link.connect(servers, **options)
+    link = await Link.connect(servers, timeout_s, **options)
     return Client(link, domain=domain, request_timeout_s=request_timeout_s)

@@ -6,13 +6,15 @@ connection that somebody else made hears nothing, and readings on it notice by t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nats.aio.client import Client as Connection
 from nats.errors import Error as NatsError
+from nats.errors import NoServersError
 
-from millrace.client.errors import ServerUnavailable
+from millrace.client.errors import ClientError, ServerUnavailable
 
 Listener = Callable[[], None]
 
@@ -25,16 +27,22 @@ class Link:
         self._listeners: set[Listener] = set()
 
     @classmethod
-    async def connect(cls, servers: str | list[str], **options: Any) -> Link:
+    async def connect(cls, servers: str | list[str], timeout_s: float, **options: Any) -> Link:
+        """Connect within `timeout_s`, or raise; `options` are those of nats-py."""
         link = cls(Connection())
         for name in ("reconnected_cb", "closed_cb"):
             options[name] = link._told(options.get(name))
         # A reading outlives any outage, unless its user sets an end.
         options.setdefault("max_reconnect_attempts", -1)
         try:
-            await link.connection.connect(servers, **options)
-        except (NatsError, OSError, TimeoutError) as error:
-            raise ServerUnavailable(f"{servers}: {error}") from error
+            async with asyncio.timeout(timeout_s):
+                await link.connection.connect(servers, **options)
+        except (NoServersError, OSError) as error:  # a timeout is an OSError
+            reason = link.connection.last_error or error
+            await link.connection.close()
+            raise ServerUnavailable(f"{servers}: {reason or type(reason).__name__}") from error
+        except NatsError as error:
+            raise ClientError(f"{servers}: {error}") from error
         return link
 
     def listen(self, listener: Listener) -> None:
