@@ -7,7 +7,7 @@ cdef long long _PLENTY
 
 @cython.final
 cdef class WaitingPulls:
-    cdef readonly list statuses
+    cdef public list statuses
     cdef readonly object groups
     cdef readonly long long count
     cdef readonly long long last_asked_ns
@@ -45,7 +45,7 @@ cdef class WaitingPulls:
     cdef _forget_claim(self, PullRequest request)
     cpdef bint exhausted(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq) except *
     cpdef bint expire(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq) except *
-    @cython.locals(pin_due="long long")
+    @cython.locals(due="long long", pin_due="long long")
     cpdef long long due(self) except *
     cpdef long long num_waiting(self, long long now_ns) except *
     @cython.locals(request=PullRequest, following=PullRequest, claimed="long long")

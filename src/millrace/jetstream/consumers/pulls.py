@@ -128,6 +128,8 @@ class WaitingPulls:
                 self.statuses.append((request.reply, pull_statuses.MAX_WAITING))
             return False
         self.last_asked_ns = now_ns
+        if self.count == 0:
+            self._due = 0
         self._insert(request)
         self._expect(request.expires_ns)
         self._expect(request.heartbeat_due_ns)
@@ -234,16 +236,20 @@ class WaitingPulls:
             self._insert(request)
 
     def too_big(self, request: PullRequest) -> None:
-        """The message at hand has more bytes than the request has left: the request ends."""
+        """The message at hand has more bytes than the request has left: the request ends, if it has not."""
+        if not request.waiting:
+            return
         self._end(request, pull_statuses.too_big(request.left, request.bytes_left))
         self._forget_claim(request)
 
     def gone(self, request: PullRequest, imported: bool = False) -> None:
-        """Nobody listens on the inbox: the request ends.
+        """Nobody listens on the inbox: the request ends, if it has not.
 
         Nobody is told, unless the inbox is `imported`: there, the account of the consumer has a reply
         subject that may still lead somewhere.
         """
+        if not request.waiting:
+            return
         self._unlink(request)
         if imported:
             status = pull_statuses.interest_expired(request.left, request.bytes_left)
@@ -282,10 +288,11 @@ class WaitingPulls:
 
         May be too early after requests were served, never too late.
         """
+        due = self._due if self.count > 0 else 0
         pin_due = 0 if self._plain else self.groups.due_ns
-        if pin_due != 0 and (self._due == 0 or pin_due < self._due):
+        if pin_due != 0 and (due == 0 or pin_due < due):
             return pin_due
-        return self._due
+        return due
 
     def num_waiting(self, now_ns: int) -> int:
         """How many requests wait, without those that have expired or whose client is gone."""
@@ -397,5 +404,3 @@ class WaitingPulls:
         self.count -= 1
         if request.no_wait:
             self._one_shots -= 1
-        if self.count == 0:
-            self._due = 0

@@ -95,6 +95,20 @@ def test_a_request_knows_whether_it_waits_and_what_it_got() -> None:
     assert (request.waiting, request.left, request.delivered) == (False, 0, 2)
 
 
+def test_a_request_that_is_done_can_not_end_again() -> None:
+    desk = Desk()
+    request = parse_pull(b"a", b'{"batch":1}', b"", desk.now)
+    desk.pulls.add(request, desk.now, 0, 0)
+    desk.ask("b", "1")
+    desk.pending = 1
+    assert desk.deliver() == ["a"]
+    desk.pulls.gone(request)
+    desk.pulls.too_big(request)
+    assert (desk.pulls.count, desk.statuses()) == (1, [])
+    desk.pending = 1
+    assert desk.deliver() == ["b"]
+
+
 # -- runs -----------------------------------------------------------------------------------------
 
 
