@@ -215,11 +215,11 @@ class Publishing:
             stream.counters.stored(seq, message.sum)
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
+        stream.retention.stored(message.subject)  # before the rollup, which may take still more
         if message.rollup:
             self._roll_up(message, seq)
         if marks & MARK_SCHEDULE:
             stream.schedules.stored(message, seq)
-        stream.retention.stored(message.subject)
         stream.acknowledge(message.reply, seq, message.ack_end)
         if stream.republish is not None:
             self._republish(message, seq, now, before)
