@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.batch import Batches
+from millrace.jetstream.consumers.manager import ConsumerManager
 from millrace.jetstream.counter import Counters
 from millrace.jetstream.dedupe import Dedupe
 from millrace.jetstream.direct import DirectGet
@@ -21,11 +22,12 @@ from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
 from millrace.jetstream.schedule import Schedules
 from millrace.jetstream.ttl import Expiry
-from millrace.jsapi.enums import PersistMode, RetentionPolicy, StorageType
+from millrace.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import ZERO_TIME, Time
 from millrace.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millrace.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
+from millrace.protocol.replies import Replies
 from millrace.store.errors import StoreError
 from millrace.store.record import Record
 from millrace.subjects.transform import SubjectTransform
@@ -55,7 +57,6 @@ class Stream:
         self.in_memory = config.storage is StorageType.MEMORY
         self._sync_by_default = sync
         self.sync = sync
-        self.consumer_count = 0
         self.counted = 0  # bytes that are in the sums of account and server
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.dedupe = Dedupe(config.duplicate_window)
@@ -67,19 +68,23 @@ class Stream:
         self.batches = Batches(self)
         self.fast_batches = FastBatches(self)
         self.schedules = Schedules(self)
+        self.consumers = ConsumerManager(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
         self._started = False
         self.ingest = Ingest(
-            log, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
+            log, self.dedupe, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
         )
-        self._waiting_acks: list[tuple[bytes, int, bytes]] = []
-        self._committing_acks: list[tuple[bytes, int, bytes]] = []
+        self._waiting_acks = Replies()
+        self._committing_acks = Replies()
+        self._durable_acks = Replies()  # may be sent
         self._after: list[Callable[[], None]] = []
         self._committing_after: list[Callable[[], None]] = []
+        self._durable_after: list[Callable[[], None]] = []
         self._outcome: list[Callable[[StoreError | None], None]] = []
         self._committing_outcome: list[Callable[[StoreError | None], None]] = []
+        self._durable_outcome: list[Callable[[StoreError | None], None]] = []
         self._ack_start = b""
         self._retry: Cancel | None = None
         self._damages_told = 0
@@ -92,6 +97,10 @@ class Stream:
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def consumer_count(self) -> int:
+        return self.consumers.count
 
     def configure(self, config: StreamConfig) -> None:
         """Take over a configuration that was checked."""
@@ -123,6 +132,7 @@ class Stream:
         """The short way is for streams without a rule that needs a second look at a message."""
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
+        self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.plain = not (
             self.failure
             or self.transform
@@ -134,14 +144,14 @@ class Stream:
             or config.allow_batched
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
-            or self.retention.limited
+            or (self.retention.limited and config.discard is DiscardPolicy.NEW)
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
-        return self.config.retention is not RetentionPolicy.INTEREST or self.consumer_count > 0
+        return self.config.retention is not RetentionPolicy.INTEREST or self.consumers.interest.wants(subject)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -154,6 +164,7 @@ class Stream:
         self.expiry.start()
         self.schedules.start()
         self.direct.start()
+        self.consumers.start()
         if self.config.mirror is None:
             self.listen_anew()
 
@@ -206,13 +217,17 @@ class Stream:
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def commit_begins(self) -> None:
-        self._committing_acks += self._waiting_acks + self.ingest.hand_over()
-        self._waiting_acks = []
+        waiting, self._waiting_acks = self._waiting_acks, Replies()
+        waiting.extend(self.ingest.hand_over())
+        if self._committing_acks.count:
+            self._committing_acks.extend(waiting)
+        else:
+            self._committing_acks = waiting
         self._committing_after, self._after = self._committing_after + self._after, []
         self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
 
     def commit_waits(self) -> None:
-        self._waiting_acks += self.ingest.hand_over()  # so that it tells the next time, too
+        self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
         resources, log = self.account.resources, self.log
         buffered = sum(segment.pending.size for segment in log.segments[-2:])
         if (
@@ -222,10 +237,22 @@ class Stream:
             self.backlogged = True
             self.ingest.plain = False
 
+    def commit_durable(self) -> None:
+        """Set aside what waited for the commit: the next may begin before publishers are answered."""
+        done, self._committing_acks = self._committing_acks, Replies()
+        if self._durable_acks.count:
+            self._durable_acks.extend(done)
+        else:
+            self._durable_acks = done
+        self._durable_after += self._committing_after
+        self._durable_outcome += self._committing_outcome
+        self._committing_after, self._committing_outcome = [], []
+
     def commit_ended(self) -> None:
-        acks, self._committing_acks = self._committing_acks, []
-        after, self._committing_after = self._committing_after, []
-        outcome, self._committing_outcome = self._committing_outcome, []
+        self.commit_durable()
+        acks, self._durable_acks = self._durable_acks, Replies()
+        after, self._durable_after = self._durable_after, []
+        outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
         self.notice_damage()
         if self.failure is not None:
@@ -235,9 +262,10 @@ class Stream:
         elif self.backlogged or self._crowded != self.account.resources.exhausted(self.config.storage):
             self.backlogged = False
             self._choose_path()
-        if acks:
+        if acks.count:
             self.world.acknowledge(self._ack_start, acks)
         self.retention.committed()
+        self.consumers.committed()
         for callback in after:
             callback()
         for told in outcome:
@@ -253,10 +281,15 @@ class Stream:
             self.account.report_failure(self, error)
         self.failure = error
         self._choose_path()
-        acks = self._committing_acks + self._waiting_acks + self.ingest.hand_over()
-        self._committing_acks, self._waiting_acks = [], []
-        durable = [each for each in acks if each[1] <= self.log.committed]
-        if durable:
+        acks = self._committing_acks
+        acks.extend(self._waiting_acks)
+        acks.extend(self.ingest.hand_over())
+        self._committing_acks, self._waiting_acks = Replies(), Replies()
+        durable = Replies()
+        for reply, seq, end in acks:
+            if seq <= self.log.committed:
+                durable.add(reply, 0, len(reply), seq, end)
+        if durable.count:
             self.world.acknowledge(self._ack_start, durable)
         for reply, seq, _ in acks:
             if seq > self.log.committed:
@@ -298,7 +331,8 @@ class Stream:
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         purged = self.retention.purge(subject, below, keep)
-        self._purged = True
+        self.consumers.purged(subject)
+        self._purged = self._purged or not (below or keep or subject not in (None, b">"))
         self.account.committer.dirty(self)
         return purged
 

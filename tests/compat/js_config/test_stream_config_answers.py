@@ -5,10 +5,6 @@ from compat_kit import ServerFactory
 from stream_config_recording import accounts_of, answers, config_text, recorded_answers
 from stream_config_scenarios import SCENARIOS, SERVERS, Scenario
 
-from millrace.testing.reference import ServerKind
-
-MILLRACE_TAKES_PART = False  # until it serves the stream API
-
 _RECORDED = recorded_answers()
 _CASES = [
     pytest.param(account, scenario, id=scenario.name)
@@ -17,13 +13,7 @@ _CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _only_who_takes_part(server_kind: ServerKind) -> None:
-    if server_kind is ServerKind.MILLRACE and not MILLRACE_TAKES_PART:
-        pytest.skip("millrace does not serve the stream API yet")
-
-
-def test_the_recording_is_of_these_scenarios(server_kind: ServerKind) -> None:
+def test_the_recording_is_of_these_scenarios() -> None:
     assert {each.name: len(each.steps) for each in SCENARIOS} == {
         name: len(steps) for name, steps in _RECORDED.items()
     }
