@@ -22,6 +22,7 @@ consumers that live in memory only: nobody tells the journal about them.
 
 from __future__ import annotations
 
+import bisect
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -58,7 +59,7 @@ Alive = tuple[str, ConsumerConfig, int, ConsumerState]  # name, configuration, c
 SEGMENT_SIZE: Final = 4 * 1024 * 1024
 SMALLEST_LOG: Final = 1024 * 1024  # bytes; below it a checkpoint is not worth its while
 _GROWTH: Final = 4  # a checkpoint is due when so many times its size was written since the last
-_SLICE: Final = 64 * 1024  # bytes of a checkpoint to a commit
+SLICE_SIZE: Final = 64 * 1024  # bytes of a checkpoint to a commit
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
 _SUBJECT: Final = b"c"  # the log wants one; ours are all the same
 
@@ -86,6 +87,7 @@ class Journal:
         sync: bool = True,
         segment_size: int = SEGMENT_SIZE,
         smallest_log: int = SMALLEST_LOG,
+        slice_size: int = SLICE_SIZE,
     ) -> None:
         self.log = open_log(fs, folder, segment_size=segment_size)
         self.in_memory = False
@@ -96,10 +98,11 @@ class Journal:
         self._committer = committer
         self._world = world
         self._smallest_log = smallest_log
+        self._slice_size = slice_size
         self._known: dict[str, _Known] = {}
         self._copies: list[bytes] = []  # entries to be written once more
-        self._waiting: list[Callable[[StoreError | None], None]] = []
-        self._committing: list[Callable[[StoreError | None], None]] = []
+        # Who waits for which sequence to be durable; the sequences rise.
+        self._waiting: list[tuple[int, Callable[[StoreError | None], None]]] = []
         self._retry: Cancel | None = None
         # Checkpoints:
         self._written = 0  # bytes, since the last one began
@@ -204,7 +207,7 @@ class Journal:
 
     def after_commit(self, callback: Callable[[StoreError | None], None]) -> None:
         """Call back when everything said so far is durable, or when it turns out that it is not (yet)."""
-        self._waiting.append(callback)
+        self._waiting.append((self.log.last_seq, callback))
         self._committer.dirty(self)
 
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
@@ -231,33 +234,43 @@ class Journal:
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def commit_begins(self) -> None:
-        self._committing, self._waiting = self._committing + self._waiting, []
+        pass  # the log's sequences tell what belongs to it
 
     def commit_waits(self) -> None:
+        pass
+
+    def commit_durable(self) -> None:
         pass
 
     def commit_ended(self) -> None:
         if self.failure is not None:
             _log.info("consumers in %s are kept again", self._folder)
             self.failure = None
-        self._tell(None)
+        self._tell_durable()
         self._go_on_with_checkpoint()
 
     def commit_failed(self, error: Exception) -> None:
         """Whoever waits gets the error; the bytes are tried again."""
         if not isinstance(error, StoreError):
-            raise error
+            _log.error("consumers in %s: a commit failed unexpectedly", self._folder, exc_info=error)
+            error = StoreError("commit", self._folder, f"{type(error).__name__}: {error}")
         if self.failure is None:
             _log.error("consumers in %s cannot be kept: %s", self._folder, error)
         self.failure = error
         if self._retry is None:
             self._retry = self._world.call_later(_RETRY_S, self._try_again)
-        self._committing, self._waiting = self._committing + self._waiting, []
-        self._tell(error)
+        self._tell_durable()
+        self._tell_all(error)
 
-    def _tell(self, error: StoreError | None) -> None:
-        committing, self._committing = self._committing, []
-        for callback in committing:
+    def _tell_durable(self) -> None:
+        count = bisect.bisect_right(self._waiting, self.log.committed, key=lambda each: each[0])
+        durable, self._waiting = self._waiting[:count], self._waiting[count:]
+        for _, callback in durable:
+            callback(None)
+
+    def _tell_all(self, error: StoreError) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, callback in waiting:
             callback(error)
 
     def _try_again(self) -> None:
@@ -297,7 +310,7 @@ class Journal:
             known = self._known.get(name)
             if known is not None and known.created == created:
                 self._put(self._whole(name, known, encode(config), state, known.reserved))
-                if self._written - before >= _SLICE:
+                if self._written - before >= self._slice_size:
                     break
         else:
             self._put(encode_checkpoint(self._begun))
@@ -337,5 +350,4 @@ class Journal:
             self._retry.cancel()
             self._retry = None
         self.log.close()
-        self._committing, self._waiting = self._committing + self._waiting, []
-        self._tell(StoreError("commit", self._folder, "the stream is closed"))
+        self._tell_all(StoreError("commit", self._folder, "the stream is closed"))
