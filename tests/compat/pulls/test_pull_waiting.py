@@ -3,11 +3,19 @@
 from typing import Any
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually
+from compat_kit import Dial, ServerFactory, eventually, login
 from pull_scene import MILLISECOND, SECOND, PullScene, pending, timeout
 
 PAYLOAD = "x" * 100
 LONG = 20 * SECOND  # longer than any test
+TWO_ACCOUNTS = """
+accounts {
+  O { jetstream: enabled, users: [{user: owner, password: p}]
+      exports: [{service: "$JS.API.CONSUMER.MSG.NEXT.*.*", response_type: stream}] }
+  G { users: [{user: guest, password: p}]
+      imports: [{service: {account: O, subject: "$JS.API.CONSUMER.MSG.NEXT.*.*"}, to: "pull.*.*"}] }
+}
+"""
 
 
 def size_of(scene: PullScene) -> int:
@@ -60,6 +68,38 @@ def test_a_client_that_is_gone_is_passed_over(scene: PullScene) -> None:
     scene.publish("1", "2")
     assert scene.read(2) == [("b", "1"), ("b", "2")]
     scene.settled(delivered=2)
+
+
+def test_requests_of_a_client_that_hangs_up_do_not_wait_any_more(
+    scene: PullScene, shared_server: ServerFactory, join: Dial
+) -> None:
+    scene.consumer()
+    other = join(shared_server(jetstream=True))
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{scene.stream}.C"
+    other.round_trip(f"SUB theirs 1\r\nPUB {subject} theirs 1\r\n5\r\n".encode())
+    eventually(lambda: scene.waiting() == 1, "the request waits")
+    other.close()
+    eventually(lambda: scene.waiting() == 0, "nobody waits")
+    scene.publish("1")
+    scene.pull("a")
+    assert scene.read() == [("a", "1")]
+    scene.settled(delivered=1)
+
+
+def test_requests_of_another_account_are_served(own_server: ServerFactory, join: Dial) -> None:
+    server = own_server(config=TWO_ACCOUNTS, jetstream=True)
+    scene = PullScene(login(join, server, "owner"), "S")
+    scene.consumer()
+    guest = login(join, server, "guest")
+    guest.round_trip(b"SUB inbox 1\r\nPUB pull.S.C inbox 1\r\n2\r\n")
+    eventually(lambda: scene.waiting() == 1, "the request waits")
+    scene.publish("1", "2", "3")
+    frames = [guest.read_frame(), guest.read_frame()]
+    assert [frame.split(b"\r\n")[1] for frame in frames] == [b"1", b"2"]
+    guest.send(b'PUB pull.S.C inbox 31\r\n{"batch":2,"expires":100000000}\r\n')
+    assert guest.read_frame().split(b"\r\n")[1] == b"3"
+    assert b"408 Request Timeout" in guest.read_frame()
+    assert scene.info()["num_waiting"] == 0
 
 
 def test_nothing_is_asked_without_an_inbox(scene: PullScene) -> None:
