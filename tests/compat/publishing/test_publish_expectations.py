@@ -214,3 +214,22 @@ def test_a_rollup_goes_past_the_limit_of_its_subject(js: Scenario) -> None:
     js.publish("s.b", b"4")
     js.publish("s.a", b"5", {"Nats-Rollup": "all"})
     js.stored()
+
+
+def test_limits_are_enforced_before_a_rollup_takes_what_it_replaces(js: Scenario) -> None:
+    js.create(allow_rollup_hdrs=True, max_msgs=2)
+    js.publish("s.a", b"1")
+    js.publish("s.b", b"2")
+    js.publish("s.b", b"3", {"Nats-Rollup": "sub"})
+    js.stored()
+
+
+def test_a_purge_of_nothing_changes_nothing(js: Scenario) -> None:
+    js.create()
+    for body in ({"filter": "s.a"}, {"keep": 1}, {"filter": "s.*", "keep": 1}, {"seq": 1}):
+        js.api("STREAM.PURGE.S", body)
+        js.state()
+    js.api("STREAM.PURGE.S")
+    js.state()
+    js.publish("s.a", b"1")
+    js.state()
