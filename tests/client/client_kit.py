@@ -20,7 +20,7 @@ from millrace.testing.reference import ServerProcess
 # The one switch: with it, every test here runs on Millrace, too.
 MILLRACE_SERVES_CONSUMERS: Final = False
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 30.0
 BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
 
 Connect = Callable[..., Awaitable[Client]]
@@ -44,11 +44,12 @@ class Lab:
         self.server = server
         self.client = client
         self.stream = f"S{nuid()}"
+        self.timeout_s = 10.0  # of a request
         self._config = config
 
     @property
     def js(self) -> JetStreamContext:
-        return self.client.connection.jetstream(timeout=10)
+        return self.client.connection.jetstream(timeout=self.timeout_s)
 
     async def create(self, **config: Any) -> None:
         await self.js.add_stream(

@@ -29,6 +29,7 @@ def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
 async def make_lab(cluster: Cluster, connect: Connect, **config: Any) -> Lab:
     """A stream on the cluster, once it has agreed on who decides."""
     lab = Lab(cluster.servers[0], await connect_to(cluster, connect, *range(3)), **config)
+    lab.timeout_s = 2.0  # what is asked of a cluster without a leader is not answered
 
     async def created() -> bool:
         try:

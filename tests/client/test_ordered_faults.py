@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -226,6 +227,20 @@ async def test_a_consumer_deleted_behind_its_back_is_made_anew(lab: Lab) -> None
         await lab.publish(3, 4)
         assert await read_numbers(messages, 2) == [3, 4]
         assert messages.state.last_reset is ResetReason.MISSED_HEARTBEATS
+
+
+async def test_a_program_that_was_held_up_itself_blames_nobody(lab: Lab) -> None:
+    await lab.publish(1)
+    async with lab.client.ordered(lab.stream, heartbeat_s=BEAT_S) as messages:
+        await read(messages, 1)
+        time.sleep(4 * BEAT_S)  # noqa: ASYNC251 - the loop stands still, and heartbeats wait in the socket
+        heard = messages.state.last_heartbeat
+
+        async def heard_again() -> bool:
+            return messages.state.last_heartbeat != heard
+
+        await eventually(heard_again, "no heartbeat")
+        assert messages.state.resets == 0
 
 
 async def test_a_purge_while_reading_costs_what_it_purged_and_nothing_else(lab: Lab) -> None:

@@ -1,8 +1,8 @@
 """The configuration of an ordered consumer: what a user may say, and what is set without being said.
 
 Some fields must be absent and some may only have the value that they get anyway, so it matters whether a
-field was *provided*.  In a mapping a field is provided if it is there, whatever its value, but for None, the
-empty text and zero, which mean the same as nothing on the wire.  In a `ConsumerConfig` every zero is absent.
+field was *provided*.  In a mapping a field is provided if it is there, whatever its value, but for None, zero
+and what is empty, which mean the same as nothing on the wire.  In a `ConsumerConfig` every zero is absent.
 
 Not here: checks that the server makes (filters that overlap, heartbeats that are too short).
 """
@@ -115,9 +115,12 @@ def _provided(config: UserConfig) -> dict[str, Any]:
         default = ConsumerConfig()
         fields = msgspec.structs.asdict(config)
         return {name: value for name, value in fields.items() if value != getattr(default, name)}
-    return {
-        name: value for name, value in config.items() if isinstance(value, bool) or value not in (None, "", 0)
-    }
+    return {name: value for name, value in config.items() if not _absent(value)}
+
+
+def _absent(value: object) -> bool:
+    """Whether the wire has nothing for it; the zero of a time is 1970, which is something."""
+    return not isinstance(value, bool | Time) and value in (None, "", 0, [], (), {})
 
 
 def _only_once(provided: Mapping[str, Any], argument: str, fields: Sequence[str]) -> None:
@@ -127,7 +130,7 @@ def _only_once(provided: Mapping[str, Any], argument: str, fields: Sequence[str]
 
 
 def _read(provided: Mapping[str, Any]) -> ConsumerConfig:
-    said = {name: value for name, value in provided.items() if value not in (None, 0) or value is False}
+    said = {name: value for name, value in provided.items() if not _absent(value)}
     try:
         return decode_strict(msgspec.json.encode(said, enc_hook=_write_time), ConsumerConfig)
     except (JsonError, TypeError) as error:
