@@ -2,7 +2,7 @@ import base64
 import re
 import threading
 
-from millrace.base.ids import NuidGenerator, nonce, nuid
+from millrace.base.ids import NuidGenerator, nonce, nuid, short_hash
 
 BASE_62 = re.compile(r"[0-9A-Za-z]{22}")
 
@@ -53,3 +53,7 @@ def test_a_nonce_is_eleven_bytes_of_unpadded_base64url() -> None:
 
 def test_nonces_differ() -> None:
     assert len({nonce() for _ in range(1_000)}) == 1_000
+
+
+def test_a_hash_is_that_of_nats_server() -> None:
+    assert short_hash("$G") == "szMpdrwD"
