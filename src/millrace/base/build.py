@@ -43,6 +43,7 @@ COMPILED_MODULES: Final = (
     "millrace.jetstream.consumers.entries",
     "millrace.jetstream.consumers.ledger",
     "millrace.jetstream.consumers.acks",
+    "millrace.jetstream.consumers.delivery",
     "millrace.jetstream.consumers.pull_requests",
     "millrace.jetstream.consumers.pulls",
 )

@@ -11,6 +11,7 @@ from millrace.jetstream import meta
 from millrace.jetstream.advisories import Advisories
 from millrace.jetstream.batch import discard_torn
 from millrace.jetstream.committer import Committer
+from millrace.jetstream.consumers.journal import Journal
 from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.jetstream.resources import Resources
 from millrace.jetstream.restoring import restore
@@ -104,10 +105,13 @@ class AccountJetStream:
     def delete(self, stream: Stream) -> None:
         """Remove a stream: it does not come back when this returns, and its files go in the background."""
         self.committer.wait(stream)
+        if stream.consumers.journal is not None:
+            self.committer.wait(stream.consumers.journal)
         grave = f"{self._graves}/{stream.name}.{nuid()}"
         if not stream.in_memory:
             meta.put_away(self._fs, self._stream_folder(stream.name), grave)
         stream.stop()
+        stream.consumers.abandon()
         del self.streams[stream.name]
         self.committer.forget(stream)
         self._count_as(stream, 0)
@@ -165,6 +169,8 @@ class AccountJetStream:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
         stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
         restore(stream)
+        if self._fs.list(self._journal_folder(name)):
+            stream.consumers.recover(self.open_consumer_journal(stream))
         self.streams[name] = stream
         self.count(stream)
         stream.start()
@@ -180,6 +186,14 @@ class AccountJetStream:
     def _stream_folder(self, name: str) -> str:
         return f"{self._folder}/streams/{name}"
 
+    def _journal_folder(self, name: str) -> str:
+        return f"{self._stream_folder(name)}/consumers"
+
+    def open_consumer_journal(self, stream: Stream) -> Journal:
+        """Where a stream's consumers are kept."""
+        folder = self._journal_folder(stream.name)
+        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+
     def _write_meta(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:
             found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
@@ -193,6 +207,10 @@ class AccountJetStream:
                 self.committer.flush(stream)
             except StoreError as error:
                 _log.error("stream %s: %s", stream.name, error)
+            try:
+                stream.consumers.stop()
+            except StoreError as error:
+                _log.error("consumers of stream %s: %s", stream.name, error)
             self.committer.forget(stream)
             stream.log.close()
         self.committer.stop()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from millrace.jsapi.advisory_types import ClientInfo
+from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
 
 
@@ -35,6 +36,10 @@ class Cancel(Protocol):
 
 class World(Protocol):
     """The account around a set of streams."""
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that a client may publish."""
 
     def now_ns(self) -> int:
         """Wall clock."""
@@ -77,3 +82,17 @@ class World(Protocol):
 
     def describe_client(self, client: Any) -> ClientInfo | None:
         """Who asked, as advisories tell it; None if it was nobody that can be named."""
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
+        """A way to send messages under subjects of their own to whoever listens on `subject`.
+
+        With a `queue`, only its members count as listening.
+        """
+
+    def flush(self) -> None:
+        """Let what went out through outlets reach the clients when the work at hand is done."""
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
+        """Call back whenever somebody begins or ends to listen on `subject`; ``unwatch`` with the handle."""
+
+    def unwatch(self, handle: Any) -> None: ...

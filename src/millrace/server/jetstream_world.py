@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
 from millrace.broker.options import ConnectionType
+from millrace.broker.outlet import SubjectOutlet
 from millrace.broker.router import Subscription
 from millrace.jetstream.ports import Request, Sink
 from millrace.jsapi.advisory_types import ClientInfo
@@ -30,6 +31,10 @@ class AccountWorld:
         self._account = account
         self._workers = workers
         self.now_ns = clock.wall_ns
+
+    @property
+    def max_payload(self) -> int:
+        return self._broker.options.max_payload
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._broker.loop.call_later(delay_s, callback)
@@ -79,6 +84,19 @@ class AccountWorld:
 
     def release(self, handle: Any) -> None:
         self._broker.unsubscribe(self._account, handle)
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> SubjectOutlet:
+        return SubjectOutlet(self._account.space, subject, queue)
+
+    def flush(self) -> None:
+        self._broker.flush_soon()
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> tuple[bytes, Callable[[], None]]:
+        self._account.space.watch(subject, changed)
+        return subject, changed
+
+    def unwatch(self, handle: Any) -> None:
+        self._account.space.unwatch(*handle)
 
     def describe_client(self, client: Any) -> ClientInfo | None:
         session: Session | None = getattr(client, "session", None)

@@ -60,6 +60,7 @@ class Log:
         self.record_bytes = 0  # of live messages
         self.with_headers = 0  # live messages that have headers
         self.committed = 0  # last_seq as of the last commit
+        self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
         self.segments: list[Segment] = []
         self.tables = Tables(fs, folder)
         self._bases: list[int] = []
@@ -605,6 +606,8 @@ class Log:
         if segment.has_headers(ordinal):
             self.with_headers -= 1
         self.index.discount(segment.subject_at(ordinal), segment.seq_at(ordinal))
+        if self.gone is not None:
+            self.gone.append(segment.seq_at(ordinal))
         segment.mark_removed(ordinal, size)
         self._last_node = None
         self.messages -= 1

@@ -79,6 +79,11 @@ cdef class Segment:
     cpdef Py_ssize_t next_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
     @cython.locals(flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers)
     cpdef Py_ssize_t previous_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
+    @cython.locals(
+        flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers,
+        found=Py_ssize_t, ordinal=Py_ssize_t,
+    )
+    cpdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end, bytes wanted) except -1
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)

@@ -270,6 +270,25 @@ class Segment:
             ordinal -= 1
         return ordinal
 
+    def count_live(self, start: int, end: int, wanted: bytes | None) -> int:
+        """How many of the ordinals from `start` to before `end` are live, and of a wanted subject."""
+        found = 0
+        if wanted is None:
+            if self.removed is None:
+                return end - start if end > start else 0
+            for ordinal in range(start, end):
+                if not self.is_removed(ordinal):
+                    found += 1
+            return found
+        flags = wanted
+        known = len(wanted)
+        subject_of = self.subject_of
+        for ordinal in range(start, end):
+            number = subject_of.at(ordinal) & _SUBJECT_MASK
+            if number < known and flags[number] and not self.is_removed(ordinal):
+                found += 1
+        return found
+
     def subject_id(self, subject: bytes) -> int:
         return self._subject_ids.get(subject, -1)
 

@@ -23,7 +23,8 @@ from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.jetstream.ports import Request, Sink
 from millrace.jetstream.resources import Resources
 from millrace.jsapi.advisory_types import ClientInfo
-from millrace.protocol.parser import make_frame
+from millrace.protocol.outlet import Outlet
+from millrace.protocol.parser import Frame, make_frame
 from millrace.store.fs import FileSystem, MemoryFileSystem
 from millrace.subjects.match import matches
 
@@ -35,6 +36,38 @@ class Published(NamedTuple):
     payload: bytes
     headers: bytes = b""
     reply: bytes = b""
+
+
+class Delivered(NamedTuple):
+    """A message that a consumer sent."""
+
+    to: bytes
+    subject: bytes
+    payload: bytes
+    reply: bytes
+    headers: bytes = b""
+
+
+class FakeOutlet(Outlet):
+    """Adds to ``FakeWorld.delivered``, and to ``published`` so that the order of both can be seen."""
+
+    def __init__(self, world: FakeWorld, to: bytes) -> None:
+        self._world = world
+        self._to = to
+
+    def send(self, subject: bytes, frame: Frame) -> int:
+        if self._to in self._world.deaf:
+            return 0
+        message = Delivered(self._to, subject, frame.payload(), frame.reply(), frame.headers())
+        self._world.delivered.append(message)
+        self._world.published.append(Published(self._to, message.payload, message.headers, message.reply))
+        return 1
+
+    def has_interest(self) -> bool:
+        return self._to not in self._world.deaf
+
+    def behind(self) -> bool:
+        return self._to in self._world.behind
 
 
 @dataclass(slots=True)
@@ -58,6 +91,11 @@ class FakeWorld:
         self._order = itertools.count()
         self._sinks: list[tuple[bytes, Sink]] = []
         self._services: list[tuple[bytes, Callable[[Request], None]]] = []
+        self._watchers: list[tuple[bytes, Callable[[], None]]] = []
+        self.delivered: list[Delivered] = []  # through outlets
+        self.deaf: set[bytes] = set()  # subjects that nobody listens on
+        self.behind: set[bytes] = set()  # subjects whose listener does not keep up
+        self.max_payload = 1024 * 1024
 
     def account(
         self,
@@ -152,6 +190,8 @@ class FakeWorld:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
 
     def has_interest(self, subject: bytes) -> bool:
+        if subject in self.deaf:
+            return False
         events = subject.startswith(b"$JS.EVENT.")
         return not events or any(matches(subject, pattern) for pattern in self.heard)
 
@@ -181,6 +221,30 @@ class FakeWorld:
             self._sinks.remove(handle)
         else:
             self._services.remove(handle)
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> FakeOutlet:
+        return FakeOutlet(self, subject)
+
+    def flush(self) -> None:
+        """What is sent is there at once."""
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
+        entry = (subject, changed)
+        self._watchers.append(entry)
+        return entry
+
+    def unwatch(self, handle: Any) -> None:
+        self._watchers.remove(handle)
+
+    def listen(self, subject: bytes, *, ends: bool = False) -> None:
+        """Somebody begins to listen on `subject`, as everybody does at first, or `ends` to."""
+        if ends:
+            self.deaf.add(subject)
+        else:
+            self.deaf.discard(subject)
+        for watched, changed in list(self._watchers):
+            if watched == subject:
+                changed()
 
     def describe_client(self, client: Any) -> ClientInfo | None:
         return ClientInfo(kind="Client")

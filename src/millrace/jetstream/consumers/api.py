@@ -129,15 +129,13 @@ class ConsumerApi:
             bound=existing is not None and self._is_heard(existing.config.deliver_subject),
         )
         if existing is None:
-            consumer = stream.consumer_manager.add(
-                config, consumer_config.name_of(config) or _new_name(stream)
-            )
+            consumer = stream.consumers.add(config, consumer_config.name_of(config) or _new_name(stream))
         else:
             consumer = existing
             if not consumer_config.same(config, consumer.config):
-                stream.consumer_manager.update(consumer, config)
+                stream.consumers.update(consumer, config)
         return Durable(
-            stream.consumer_manager,
+            stream.consumers,
             ConsumerCreateResponse(info=self._info(consumer)),
             _identity_headers(identity),
             lambda: self._tell_created(consumer, new=existing is None),
@@ -192,7 +190,7 @@ class ConsumerApi:
         if not is_empty(request.payload):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
         consumer = self._find(place)
-        manager = consumer.stream.consumer_manager
+        manager = consumer.stream.consumers
         consumer.delete()
         return Durable(manager, ConsumerDeleteResponse(success=True))
 
@@ -207,7 +205,7 @@ class ConsumerApi:
         if remaining > 0:
             response.paused = True
             response.pause_remaining = remaining
-        return Durable(consumer.stream.consumer_manager, response)
+        return Durable(consumer.stream.consumers, response)
 
     def reset(self, place: str, request: Request) -> Answer:
         """Nobody listens for a consumer that is not there, so such a request is not answered."""
@@ -222,7 +220,7 @@ class ConsumerApi:
         told_identity = bool(request.headers) and headers.find(request.headers, _IDENTITY) is not None
         seq = consumer.reset(asked.seq or None)
         return Durable(
-            consumer.stream.consumer_manager,
+            consumer.stream.consumers,
             ConsumerResetResponse(info=self._info(consumer), reset_seq=seq),
             _identity_headers(_identity(consumer.stream)) if told_identity else None,
         )

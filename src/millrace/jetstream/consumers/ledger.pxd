@@ -47,6 +47,9 @@ cdef class Ledger:
     cpdef give_up(self, unsigned long long sseq)
     @cython.locals(entry=Pending, earliest="long long", usual="long long")
     cpdef long long due(self) except *
+    cpdef bint has_delayed(self) noexcept
+    @cython.locals(entry=Pending)
+    cpdef plan_again(self)
     cdef long long _wait_of(self, unsigned long long sseq) except *
     cdef _plan(self, unsigned long long sseq, Pending entry, long long due)
     cpdef bint ack(self, unsigned long long sseq) except *

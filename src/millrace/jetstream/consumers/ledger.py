@@ -175,6 +175,18 @@ class Ledger:
                     break
         return earliest
 
+    def has_delayed(self) -> bool:
+        """Whether a message may be due before the others."""
+        return len(self._later) > 0
+
+    def plan_again(self) -> None:
+        """The waiting times changed."""
+        self._later.clear()
+        for sseq, entry in self.pending.items():
+            entry.due = _NEVER
+            if self.backoff and not entry.queued:
+                self._plan(sseq, entry, entry.at + self._wait_of(sseq))
+
     def _wait_of(self, sseq: int) -> int:
         """How long to wait for the ack of a message."""
         if not self.backoff:
@@ -346,7 +358,7 @@ class Ledger:
     # -- what survives ----------------------------------------------------------------------------
 
     def take_changes(self) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
-        """Pending ones, new or moved (sseq, dseq, at), settled ones, and (sseq, deliveries after the first)."""
+        """Pending ones, new or moved (sseq, dseq, at); settled ones; (sseq, deliveries after the first)."""
         fresh = []
         for sseq in reversed(self.pending):  # what is new is at the end
             entry = self.pending[sseq]

@@ -1,0 +1,483 @@
+"""A consumer: a place in a stream, what it delivered from there, and who it delivers to.
+
+Puts the parts together and does what they cannot do without the world: timers, advisories, subjects.
+
+    stream committed ─┐                                    ┌▶ pushing ─┐
+    ack, nak, term ───┼▶ consumer ─ feed ─ ledger ─ keeper │           ├▶ outlet
+    pull request ─────┘                                    └▶ pulling ─┘
+
+Everything runs on the loop's thread.  Nothing is delivered before it is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import TYPE_CHECKING, Final
+
+from millrace.jetstream.consumers.acks import AckSink, AckSubject
+from millrace.jetstream.consumers.config import paused
+from millrace.jetstream.consumers.config_rules import filters_of
+from millrace.jetstream.consumers.delivery import Delivery
+from millrace.jetstream.consumers.feed import Feed
+from millrace.jetstream.consumers.inactivity import Inactivity
+from millrace.jetstream.consumers.ledger import Ledger
+from millrace.jetstream.consumers.nak_delay import delay_of
+from millrace.jetstream.consumers.pulling import Pulling
+from millrace.jetstream.consumers.pushing import Pushing
+from millrace.jetstream.consumers.start import find_start
+from millrace.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
+from millrace.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
+from millrace.jsapi.errors import ApiError, Err
+from millrace.jsapi.go_time import Time
+
+if TYPE_CHECKING:
+    from millrace.jetstream.consumers.keeper import Keeper, NoKeeper
+    from millrace.jetstream.ports import Cancel, Request, World
+    from millrace.jetstream.stream import Stream
+    from millrace.store.errors import StoreError
+
+_NS: Final = 1_000_000_000
+_SHORTEST_TIMER_S: Final = 0.001
+_PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
+_REMOVED: Final = "Unacknowledged message was deleted"
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Consumer:
+    """One consumer of one stream."""
+
+    def __init__(self, stream: Stream, name: str, config: ConsumerConfig, created_ns: int) -> None:
+        self.stream = stream
+        self.world: World = stream.world
+        self.name = name
+        self.config: ConsumerConfig = config
+        self.created_ns = created_ns
+        self.started_ns = stream.world.now_ns()
+        self.keeper: Keeper | NoKeeper
+        self.advisories = stream.account.advisories.of_consumer(stream.name, name)
+        self.ledger = Ledger()
+        self.delivery = Delivery(self.ledger, b"$JS.ACK.%b.%b." % (stream.name.encode(), name.encode()))
+        self.feed = Feed(
+            stream.log, self.ledger, self.delivery, given_up=self._given_up, missing=self.message_removed
+        )
+        self.acks = AckSink(self.ledger, self._said, self._acks_came)
+        self.inactivity = Inactivity(self)
+        self.last_delivery_ns = 0
+        self.last_ack_ns = 0
+        self._handles: list[object] = []
+        self._expiry: Cancel | None = None
+        self._expiry_ns = 0
+        self._resume: Cancel | None = None
+        self._full = False  # nothing goes out before something is settled
+        self._awake = False  # a pump is planned
+        self.running = False
+        self.released = 0  # without acks: what a stream that keeps what is of interest was told about
+        self._take_over(config)
+        self.mode: Pushing | Pulling = Pushing(self) if config.deliver_subject else Pulling(self)
+
+    def _take_over(self, config: ConsumerConfig) -> None:
+        self.config = config
+        self.patterns = tuple(subject.encode() for subject in filters_of(config))
+        ledger, delivery = self.ledger, self.delivery
+        ledger.ack_wait = config.ack_wait
+        ledger.backoff = tuple(config.backoff)
+        ledger.max_deliver = max(config.max_deliver, 0)
+        delivery.settles = config.ack_policy is AckPolicy.NONE
+        delivery.headers_only = config.headers_only
+        delivery.max_pending = max(config.max_ack_pending, 0) if not delivery.settles else 0
+        self._sample_percent = _sampling(config.sample_freq)
+        self.acks.plain = (
+            config.ack_policy is AckPolicy.EXPLICIT
+            and not self._sample_percent
+            and self.stream.config.retention is RetentionPolicy.LIMITS
+        )
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A new one: find the place to start from."""
+        config = self.config
+        start = find_start(
+            self.stream.log,
+            config,
+            self.patterns,
+            one_per_subject=self.stream.config.max_msgs_per_subject == 1,
+        )
+        self.feed.begin(start, self.patterns)
+        self.ledger.start_at(start.sseq)
+
+    def go_on(self) -> None:
+        """One that was restored: behind what it delivered, with what is left of that."""
+        self.feed.move(max(self.ledger.delivered_sseq + 1, self.stream.log.first_seq), self.patterns)
+        for sseq in self.ledger.remove_below(self.stream.log.first_seq):
+            self.ledger.remove(sseq)
+        for sseq in [sseq for sseq in self.ledger.pending if not self.stream.log.has(sseq)]:
+            self.ledger.remove(sseq)
+        self.stream.consumers.interest.given_back(self)
+
+    def start(self) -> None:
+        """Listen and deliver."""
+        self.running = True
+        world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
+        if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
+            identity = account_hash(self.stream.account.name).encode()
+            self._handles += [
+                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acks.take),
+                world.capture(b"$JS.ACK.*.%b.%b.%b.>" % (identity, stream, name), self.acks.take),
+            ]
+        self._handles.append(
+            world.serve(b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name), self._asked_for_messages)
+        )
+        self._plan_pause()
+        self.mode.start()
+        self._plan_expiry()
+        self.inactivity.start()
+        self.hunger()
+
+    def stop(self) -> None:
+        """Neither take nor send anything any more."""
+        self.running = False
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles.clear()
+        for timer in (self._expiry, self._resume):
+            if timer is not None:
+                timer.cancel()
+        self._expiry = self._resume = None
+        self.mode.stop()
+        self.inactivity.stop()
+        self.rest()
+
+    # -- delivering -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There may be something to deliver."""
+        if not self._awake and self.running:
+            self._awake = True
+            self.world.call_soon(self._wake_up)
+
+    def _wake_up(self) -> None:
+        self._awake = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Deliver what there is and may go."""
+        if self.running and not self.paused:
+            self.mode.pump()
+            self.world.flush()
+
+    def hunger(self) -> None:
+        """Everything is delivered: tell me when there is more."""
+        self.stream.consumers.hungry[self] = None
+
+    def rest(self) -> None:
+        """Nobody wants anything now."""
+        self.stream.consumers.hungry.pop(self, None)
+
+    def fill(self) -> None:
+        """So much is not acknowledged that nothing more may go out."""
+        self._full = True
+        self.rest()
+
+    def delivered(self, now: int) -> None:
+        """The feed sent something."""
+        self.last_delivery_ns = now
+        self.keeper.touch()
+        if self.delivery.settles:
+            if self.stream.config.retention is not RetentionPolicy.LIMITS:
+                self.stream.consumers.interest.settled_up_to(self)
+        else:
+            self._plan_expiry()
+
+    def _unblock(self) -> None:
+        """Something was settled."""
+        self.keeper.touch()
+        if self._full:
+            self._full = False
+            self.wake()
+
+    # -- what clients say -------------------------------------------------------------------------
+
+    def _asked_for_messages(self, request: Request) -> None:
+        if isinstance(self.mode, Pulling):
+            self.mode.ask(request.reply, request.payload, request.headers)
+        elif request.reply:
+            self.world.publish(request.reply, b"", headers=_PUSH_BASED)
+
+    def _acks_came(self) -> None:
+        """The first of some plain acks: look after them when all are in."""
+        self.world.call_soon(self._look_after_acks)
+
+    def _look_after_acks(self) -> None:
+        self.acks.tell_again()
+        self.last_ack_ns = self.world.now_ns()
+        self._unblock()
+
+    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
+        """Anything but a plain ack without an answer."""
+        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
+        self.last_ack_ns = self.world.now_ns()
+        if payload in (b"", b"+ACK", b"+OK"):
+            if self._acknowledge(sseq, dseq, deliveries, sample=True):
+                self._answer_when_durable(reply)
+        elif payload.startswith(b"+NXT"):
+            self._acknowledge(sseq, dseq, deliveries, sample=True)
+            if isinstance(self.mode, Pulling):
+                self.mode.ask(reply, payload[4:], b"")
+        elif payload.startswith(b"+TERM"):
+            reason = payload[5:].strip().decode(errors="replace")
+            if self._terminate(sseq, dseq, deliveries, reason):
+                self._answer_when_durable(reply)
+        else:
+            if payload.startswith(b"-NAK"):
+                self._refuse(sseq, dseq, deliveries, payload[4:])
+            elif payload == b"+WPI":
+                self.ledger.progress(sseq, self.world.now_ns())
+                self.keeper.touch()
+            if reply:
+                self.world.publish(reply, b"")
+
+    def _answer_when_durable(self, reply: bytes) -> None:
+        if not reply:
+            return
+
+        def answer(error: StoreError | None) -> None:
+            if error is None:
+                self.world.publish(reply, b"")
+
+        self.keeper.when_durable(answer)
+
+    def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
+        """False if it cannot have been delivered."""
+        if sseq >= self.feed.next_sseq and sseq > self.ledger.delivered_sseq:
+            return False
+        if self.config.ack_policy is AckPolicy.ALL:
+            self.acknowledge_all(sseq, dseq)
+            return True
+        entry = self.ledger.pending.get(sseq)
+        if entry is not None and sample and self._is_sampled():
+            self.advisories.acked(dseq, sseq, self.world.now_ns() - entry.at, deliveries)
+        if self.ledger.ack(sseq):
+            self.stream.consumers.interest.settled(self, (sseq,))
+        self._unblock()
+        return True
+
+    def acknowledge_all(self, sseq: int, dseq: int) -> None:
+        """Everything up to here."""
+        settled = self.ledger.ack_all(sseq, dseq)
+        self.stream.consumers.interest.settled(self, (*settled, sseq))
+        self._unblock()
+
+    def _terminate(self, sseq: int, dseq: int, deliveries: int, reason: str) -> bool:
+        accepted = self._acknowledge(sseq, dseq, deliveries, sample=False)
+        self.advisories.terminated(dseq, sseq, deliveries, reason)
+        return accepted
+
+    def _refuse(self, sseq: int, dseq: int, deliveries: int, argument: bytes) -> None:
+        if not self.ledger.may_nak(sseq, dseq):
+            return
+        self.advisories.naked(dseq, sseq, deliveries)
+        delay = delay_of(argument)
+        if delay is None:
+            self.ledger.nak(sseq)
+            self.wake()
+        else:
+            self.ledger.nak_later(sseq, self.world.now_ns() + delay)
+            self.keeper.touch()
+            self._plan_expiry()
+
+    def _is_sampled(self) -> bool:
+        percent = self._sample_percent
+        return percent >= 100 or (percent > 0 and random.randrange(100) <= percent)
+
+    # -- what goes out again ----------------------------------------------------------------------
+
+    def _plan_expiry(self) -> None:
+        """One timer, for the message that is due first; a message costs nothing while it runs."""
+        if self._expiry is not None and not self.ledger.backoff and not self.ledger.has_delayed():
+            return
+        due = self.ledger.due()
+        if not due or (self._expiry is not None and self._expiry_ns <= due):
+            return
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry_ns = due
+        delay_s = max((due - self.world.now_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
+        self._expiry = self.world.call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        for sseq in self.ledger.expire(self.world.now_ns()):
+            self._given_up(sseq)
+        if self.ledger.next_again():
+            self.wake()
+        self._plan_expiry()
+
+    def _given_up(self, sseq: int) -> None:
+        self.advisories.max_deliveries(sseq, self.ledger.max_deliver)
+        self._unblock()
+
+    # -- what the stream says ---------------------------------------------------------------------
+
+    def message_removed(self, sseq: int) -> None:
+        """The stream does not have it any more, though it was not acknowledged."""
+        entry = self.ledger.pending.get(sseq)
+        deliveries = self.ledger.deliveries(sseq)
+        self.ledger.remove(sseq)
+        if entry is not None:
+            self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
+            self._unblock()
+
+    def removed_below(self, sseq: int) -> None:
+        """The stream begins at `sseq` now."""
+        for each in self.ledger.remove_below(sseq):
+            self.message_removed(each)
+
+    def purged(self, sseq: int) -> None:
+        """Nothing below `sseq` is there any more, and nobody needs to be told."""
+        self.ledger.skip_to(sseq)
+        self.feed.skip_to(sseq)
+        self._unblock()
+
+    # -- what administrators say ------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        until = self.config.pause_until
+        return until is not None and self.world.now_ns() < int(until)
+
+    def _plan_pause(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+            self._resume = None
+        until = self.config.pause_until
+        if until is not None and self.paused:
+            delay_s = (int(until) - self.world.now_ns()) / _NS
+            self._resume = self.world.call_later(delay_s, self._resumed)
+
+    def _resumed(self) -> None:
+        self._resume = None
+        if self.paused:
+            self._plan_pause()  # the clock and the timer do not agree
+            return
+        self.advisories.paused(self.config.pause_until, paused=False)
+        self.wake()
+
+    def pause(self, until: Time | None) -> None:
+        """Deliver nothing until then; None: from now on again."""
+        self.stream.consumers.update(self, paused(self.config, until))
+
+    def delete(self) -> None:
+        self.stream.consumers.remove(self)
+
+    def update(self, config: ConsumerConfig) -> None:
+        """Take over another configuration that was checked."""
+        before = self.config
+        patterns = self.patterns
+        self._take_over(config)
+        if patterns != self.patterns:
+            self.feed.move(self.feed.next_sseq, self.patterns)
+            self.stream.consumers.interest.given_back(self)
+        if isinstance(self.mode, Pushing):
+            if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
+                config.deliver_subject,
+                config.deliver_group,
+                config.rate_limit_bps,
+            ):
+                self.mode.moved()
+            if before.deliver_subject != config.deliver_subject:
+                for sseq in self.ledger.queue_all(self.world.now_ns()):
+                    self._given_up(sseq)
+        else:
+            self.mode.configure()
+        if before.pause_until != config.pause_until:
+            self._plan_pause()
+            self.advisories.paused(config.pause_until, paused=self.paused)
+        if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
+            self.ledger.plan_again()
+            if self._expiry is not None:
+                self._expiry.cancel()
+                self._expiry = None
+            self._plan_expiry()
+        if before.inactive_threshold != config.inactive_threshold:
+            self.inactivity.stop()
+            self.inactivity.check()
+        self._full = False
+        self.wake()
+
+    def reset(self, sseq: int | None) -> int:
+        """Begin anew at `sseq`, or at the first message that is not settled; where that is."""
+        config = self.config
+        if not sseq:
+            sseq = self.ledger.floor_sseq + 1
+        elif config.deliver_policy is DeliverPolicy.BY_START_SEQUENCE:
+            if sseq < config.opt_start_seq:
+                raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start seq")
+        elif config.deliver_policy is DeliverPolicy.BY_START_TIME:
+            assert config.opt_start_time is not None
+            if sseq < (self.stream.log.seq_at_time(int(config.opt_start_time)) or 0):
+                raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start time")
+        elif config.deliver_policy is not DeliverPolicy.ALL:
+            raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
+        self.ledger.reset(sseq)
+        self.feed.move(sseq)
+        self.last_delivery_ns = self.last_ack_ns = 0
+        self.keeper.reset()
+        self.stream.consumers.interest.given_back(self)
+        self._full = False
+        self.wake()
+        return sseq
+
+    def unpin(self, group: str) -> None:
+        """Let another client of the group have its turn."""
+        if isinstance(self.mode, Pulling):
+            self.mode.unpin(group)
+
+    @property
+    def bound(self) -> bool:
+        """Whether somebody listens where it delivers."""
+        return isinstance(self.mode, Pushing) and self.mode.active
+
+    def largest_message(self) -> int:
+        """What may always go out at once, whatever the rate."""
+        return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
+
+    # -- what it is like --------------------------------------------------------------------------
+
+    def info(self) -> ConsumerInfo:
+        ledger, now = self.ledger, self.world.now_ns()
+        info = ConsumerInfo(
+            stream_name=self.stream.name,
+            name=self.name,
+            created=Time(self.created_ns),
+            config=self.config,
+            delivered=SequenceInfo(ledger.delivered_dseq, ledger.delivered_sseq),
+            ack_floor=SequenceInfo(ledger.floor_dseq, ledger.floor_sseq),
+            num_ack_pending=len(ledger.pending),
+            num_redelivered=len(ledger.redelivered) if ledger.max_deliver != 1 else 0,
+            num_pending=self.feed.count(),
+            push_bound=self.bound,
+            ts=Time(now),
+        )
+        if self.last_delivery_ns:
+            info.delivered.last_active = Time(self.last_delivery_ns)
+        if self.last_ack_ns:
+            info.ack_floor.last_active = Time(self.last_ack_ns)
+        if self.paused and self.config.pause_until is not None:
+            info.paused = True
+            info.pause_remaining = int(self.config.pause_until) - now
+        if isinstance(self.mode, Pulling):
+            info.num_waiting = self.mode.waiting.num_waiting(now)
+            self.mode.tell()
+            info.priority_groups = self.mode.waiting.groups.state()
+        return info
+
+
+def account_hash(name: str) -> str:
+    """Of an account, as the second form of ack subjects has it."""
+    return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(name.encode()).digest()[:8])
+
+
+def _sampling(frequency: str) -> int:
+    return int(frequency.removesuffix("%")) if frequency else 0

@@ -1,0 +1,181 @@
+"""What a consumer delivers next: what goes out again, then single messages to begin with, then the stream.
+
+Sends through ``delivery`` and enters it in the ledger.  A message that nobody took, or that is too big for
+what was asked, stays the next one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millrace.jetstream.consumers import delivery as stops
+from millrace.jetstream.consumers.delivery import Delivery
+from millrace.jetstream.consumers.ledger import Ledger
+from millrace.store.counting import count_between
+from millrace.store.cursor import Cursor
+from millrace.store.record import Record
+
+if TYPE_CHECKING:
+    from millrace.jetstream.consumers.start import Start
+    from millrace.protocol.outlet import Outlet
+    from millrace.store.log import Log
+
+
+class Feed:
+    """Of one consumer.  `given_up` and `missing` are told about messages that can not go out again."""
+
+    def __init__(
+        self,
+        log: Log,
+        ledger: Ledger,
+        delivery: Delivery,
+        *,
+        given_up: Callable[[int], None],
+        missing: Callable[[int], None],
+    ) -> None:
+        self.sent = 0  # by the last call of ``send``
+        self.sent_bytes = 0
+        self.patterns: tuple[bytes, ...] = ()
+        self._log = log
+        self._ledger = ledger
+        self._delivery = delivery
+        self._given_up = given_up
+        self._missing = missing
+        self._cursor = Cursor(log, 1)
+        self._record = Record()
+        self._singles: deque[int] = deque()
+        self._resume = 0
+        self._counted_to = 0  # the last sequence that is in ``delivery.pending``
+        self._removals = -1  # of the log, when that was counted
+
+    # -- where it is ------------------------------------------------------------------------------
+
+    @property
+    def next_sseq(self) -> int:
+        """The next sequence of the stream to look at."""
+        return self._singles[0] if self._singles else self._cursor.seq
+
+    def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
+        self._singles = deque(start.singles)
+        self._resume = start.resume
+        self.move(start.resume if start.singles else start.sseq, patterns)
+
+    def move(self, sseq: int, patterns: tuple[bytes, ...] | None = None) -> None:
+        """Go on at `sseq`, perhaps with other subjects."""
+        if patterns is not None:
+            self.patterns = patterns
+        self._cursor = Cursor(self._log, sseq, self.patterns)
+        self._removals = -1
+
+    def skip_to(self, sseq: int) -> None:
+        """Everything below is gone."""
+        while self._singles and self._singles[0] < sseq:
+            self._singles.popleft()
+        if self._cursor.seq < sseq:
+            self.move(sseq)
+        self._removals = -1
+
+    # -- how much is left -------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Messages that are still to be delivered for the first time."""
+        log, delivery = self._log, self._delivery
+        removals = log.last_seq - log.messages
+        if removals != self._removals:
+            delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
+            self._removals = removals
+        elif log.committed > self._counted_to:
+            delivery.pending += self._count_from(max(self._counted_to + 1, self._cursor.seq))
+        self._counted_to = log.committed
+        return delivery.pending
+
+    def _count_from(self, sseq: int) -> int:
+        return count_between(self._log, sseq, self._log.committed, self.patterns)
+
+    def has_more(self) -> bool:
+        """Whether there is a message to deliver."""
+        return self._ledger.next_again() > 0 or self.count() > 0
+
+    # -- sending ----------------------------------------------------------------------------------
+
+    def send(self, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """Send up to `most` messages; why it stopped, see ``delivery``."""
+        self.sent = self.sent_bytes = 0
+        self.count()
+        while self.sent < most and self._ledger.next_again():
+            stopped = self._send_again(outlet, most_bytes - self.sent_bytes, now)
+            if stopped != stops.DONE:
+                return stopped
+        while self.sent < most and self._singles:
+            stopped = self._send_single(outlet, most_bytes - self.sent_bytes, now)
+            if stopped != stops.DONE:
+                return stopped
+        if self.sent == most:
+            return stops.DONE
+        stopped = self._delivery.run(
+            self._cursor, outlet, most - self.sent, most_bytes - self.sent_bytes, now
+        )
+        self.sent += self._delivery.sent
+        self.sent_bytes += self._delivery.sent_bytes
+        return stopped
+
+    def next_timestamp(self) -> int:
+        """Of the next new message; 0 if there is none."""
+        record = self._record
+        if self._singles:
+            return record.timestamp if self._log.get(self._singles[0], record) else 0
+        if not self._cursor.next(record):
+            return 0
+        self._cursor.move(record.seq)
+        return record.timestamp
+
+    def _send_again(self, outlet: Outlet, most_bytes: int, now: int) -> int:
+        """The message that waits longest to go out again."""
+        ledger, record = self._ledger, self._record
+        sseq = ledger.next_again()
+        if ledger.spent(sseq):
+            ledger.pop_again()
+            ledger.give_up(sseq)
+            self._given_up(sseq)
+            return stops.DONE
+        if not self._log.get(sseq, record):
+            ledger.pop_again()
+            self._missing(sseq)
+            return stops.DONE
+        size = self._delivery.size_of(record, ledger.deliveries(sseq) + 1, self._delivery.pending)
+        if size > most_bytes:
+            return stops.TOO_BIG
+        if not self._delivery.send(outlet):
+            return stops.NOBODY
+        ledger.pop_again()
+        ledger.deliver_again(sseq, now)
+        self._note(size)
+        return stops.DONE
+
+    def _send_single(self, outlet: Outlet, most_bytes: int, now: int) -> int:
+        delivery, ledger, record = self._delivery, self._ledger, self._record
+        if 0 < delivery.max_pending <= len(ledger.pending):
+            return stops.FULL
+        if not self._log.get(self._singles[0], record):
+            self._singles.popleft()
+            return stops.DONE
+        left = max(delivery.pending - 1, 0)
+        size = delivery.size_of(record, 1, left)
+        if size > most_bytes:
+            return stops.TOO_BIG
+        if not delivery.send(outlet):
+            return stops.NOBODY
+        delivery.pending = left
+        if delivery.settles:
+            ledger.deliver_settled(record.seq)
+        else:
+            ledger.deliver(record.seq, now)
+        self._singles.popleft()
+        self._note(size)
+        return stops.DONE
+
+    def _note(self, size: int) -> None:
+        self.sent += 1
+        self.sent_bytes += size

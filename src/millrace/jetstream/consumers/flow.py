@@ -1,0 +1,106 @@
+"""How fast a push consumer may send: a window that the client opens by answering, and a rate.
+
+Both are pure arithmetic; the consumer sends the requests and waits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LARGEST_WINDOW: Final = 32 * 1024 * 1024
+_FIRST_WINDOW: Final = _LARGEST_WINDOW // 16
+_NS: Final = 1_000_000_000
+_SHORTEST_PAUSE_NS: Final = 1_000_000
+
+
+class FlowWindow:
+    """Bytes on their way to the client, as far as is known.
+
+    A request to answer goes out when half of the window is used; nothing goes out when all of it is.
+    Each answer frees what was on its way when the request was sent, and doubles the window.
+    """
+
+    def __init__(self) -> None:
+        self.window = _FIRST_WINDOW
+        self.outstanding = 0
+        self.subject = b""  # where the client answers the open request; empty: there is none
+        self._asked_at = 0  # bytes that the answer will free
+
+    @property
+    def blocked(self) -> bool:
+        return self.outstanding > self.window
+
+    def room(self) -> int:
+        """Bytes that may go out before there is something to decide."""
+        limit = self.window if self.subject else self.window // 2
+        return max(limit - self.outstanding, 0)
+
+    def sent(self, size: int) -> bool:
+        """So much went out; True if it is time to ask the client."""
+        self.outstanding += size
+        if not self.subject:
+            return self.outstanding > self.window // 2
+        if self.outstanding - self._asked_at >= self.window:
+            self._asked_at += size
+        return False
+
+    def ask(self, subject: bytes) -> None:
+        """A request went out that is answered to `subject`."""
+        self.subject = subject
+        self._asked_at = self.outstanding
+
+    def answer(self, subject: bytes) -> bool:
+        """The client answered; False if that was not the open request."""
+        if not self.subject or subject != self.subject:
+            return False
+        self.window = min(self.window * 2, _LARGEST_WINDOW)
+        self.outstanding = max(self.outstanding - self._asked_at, 0)
+        self.subject = b""
+        self._asked_at = 0
+        return True
+
+
+class Rate:
+    """A number of bits a second, with a burst to begin with."""
+
+    def __init__(self, bits_per_second: int, burst: int) -> None:
+        self._bytes_per_second = bits_per_second / 8
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._at = 0
+
+    def room(self, now: int) -> int:
+        """Bytes that may go out now; a message larger than that may go, too, if it is not zero."""
+        if self._at:
+            gained = (now - self._at) * self._bytes_per_second / _NS
+            self._tokens = min(self._tokens + max(gained, 0.0), self._burst)
+        self._at = now
+        return max(int(self._tokens), 0)
+
+    def sent(self, size: int) -> None:
+        self._tokens -= size
+
+    def wait_ns(self) -> int:
+        """How long until there is room again."""
+        return max(round((1 - self._tokens) / self._bytes_per_second * _NS), 0)
+
+
+class OriginalPace:
+    """Deliver with the pauses that lay between the messages when they were stored, up to `last_sseq`."""
+
+    def __init__(self, last_sseq: int) -> None:
+        self.last_sseq = last_sseq
+        self._last_timestamp = 0
+        self._due = 0  # when the message may go that ``wait_ns`` was asked about
+
+    def wait_ns(self, timestamp: int, now: int) -> int:
+        """How long the next message, stored at `timestamp`, still has to wait."""
+        if not self._last_timestamp or timestamp - self._last_timestamp <= _SHORTEST_PAUSE_NS:
+            return 0
+        if not self._due:
+            self._due = now + timestamp - self._last_timestamp
+        return max(self._due - now, 0)
+
+    def sent(self, timestamp: int) -> None:
+        self._last_timestamp = timestamp
+        self._due = 0

@@ -1,0 +1,60 @@
+"""Where a new consumer begins: from a deliver policy to a place in the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millrace.jsapi.consumer_types import ConsumerConfig
+from millrace.jsapi.enums import DeliverPolicy
+
+if TYPE_CHECKING:
+    from millrace.store.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The next sequence to look at; and what to deliver before, one by one."""
+
+    sseq: int
+    singles: tuple[int, ...] = ()  # rising; afterwards it goes on at `resume`
+    resume: int = 0
+
+
+def find_start(
+    log: Log, config: ConsumerConfig, patterns: tuple[bytes, ...], *, one_per_subject: bool
+) -> Start:
+    """Of a checked configuration; `one_per_subject`: the stream keeps only the last of each anyway."""
+    if not log.last_seq and not config.opt_start_seq:
+        return Start(max(log.first_seq, 1))
+    match config.deliver_policy:
+        case DeliverPolicy.LAST_PER_SUBJECT if not one_per_subject:
+            return _last_per_subject(log, patterns)
+        case DeliverPolicy.LAST:
+            sseq = _last(log, patterns)
+        case DeliverPolicy.NEW:
+            sseq = log.last_seq + 1
+        case DeliverPolicy.BY_START_SEQUENCE:
+            return Start(max(config.opt_start_seq, log.first_seq, 1))
+        case DeliverPolicy.BY_START_TIME:
+            assert config.opt_start_time is not None
+            sseq = log.seq_at_time(int(config.opt_start_time)) or log.last_seq + 1
+        case _:
+            sseq = log.first_seq
+    return Start(max(min(sseq, log.last_seq + 1), log.first_seq, 1))
+
+
+def _last(log: Log, patterns: tuple[bytes, ...]) -> int:
+    if not patterns:
+        return log.last_seq
+    return max(log.last_match(log.last_seq, pattern) for pattern in patterns) or log.first_seq
+
+
+def _last_per_subject(log: Log, patterns: tuple[bytes, ...]) -> Start:
+    singles = sorted(
+        {log.last_of(subject) for pattern in patterns or (b">",) for subject, _ in log.index.match(pattern)}
+    )
+    resume = log.last_seq + 1
+    if not singles:
+        return Start(max(log.last_seq, log.first_seq, 1))
+    return Start(singles[0], tuple(singles), resume)
