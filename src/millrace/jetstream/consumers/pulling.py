@@ -70,7 +70,9 @@ class Pulling:
         again = 1 if consumer.ledger.next_again() else 0
         waits = self.waiting.ask(reply, body, block, self._world.now_ns(), consumer.feed.count(), again)
         self.tell()
-        if waits:
+        if waits and consumer.paused:
+            self._settle(stops.END, self._world.now_ns())
+        elif waits:
             consumer.pump()
 
     def unpin(self, group: str) -> None:
@@ -96,6 +98,7 @@ class Pulling:
             request = waiting.current(now, consumer.delivery.pending + again, len(consumer.ledger.pending))
             self.tell()
             if request is None:
+                stopped = stops.END  # of what those who wait may have
                 break
             stopped = self._serve(request, now)
             left -= consumer.feed.sent or 1
