@@ -1,0 +1,353 @@
+"""The ledger of a consumer: every pair of its table, floors, what goes out again, and what survives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from millrace.jetstream.consumers.ledger import Ledger
+from millrace.jetstream.consumers.states import MOVES, Event, IllegalMoveError, State, step
+
+SECOND = 1_000_000_000
+WAIT = 30 * SECOND
+
+
+def ledger(*delivered: int, now: int = 0, max_deliver: int = 0, backoff: tuple[int, ...] = ()) -> Ledger:
+    made = Ledger()
+    made.ack_wait = backoff[0] if backoff else WAIT
+    made.backoff = backoff
+    made.max_deliver = max_deliver
+    made.start_at(1)
+    for sseq in delivered:
+        made.deliver(sseq, now)
+    return made
+
+
+def floors(of: Ledger) -> tuple[int, int]:
+    return of.floor_dseq, of.floor_sseq
+
+
+def delivered(of: Ledger) -> tuple[int, int]:
+    return of.delivered_dseq, of.delivered_sseq
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+MESSAGE = 5
+
+
+def in_state(state: State) -> Ledger:
+    made = ledger(MESSAGE) if state is not State.UNKNOWN else ledger()
+    if state is State.DELAYED:
+        made.nak_later(MESSAGE, 5 * SECOND)
+    elif state is State.QUEUED:
+        made.nak(MESSAGE)
+    return made
+
+
+def state_of(of: Ledger) -> State:
+    entry = of.pending.get(MESSAGE)
+    if entry is None:
+        return State.UNKNOWN
+    if entry.queued:
+        assert of.next_again() == MESSAGE
+        return State.QUEUED
+    return State.DELAYED if entry.due else State.INFLIGHT
+
+
+def _deliver(of: Ledger) -> None:
+    if of.next_again():
+        of.pop_again()
+        of.deliver_again(MESSAGE, SECOND)
+    else:
+        of.deliver(MESSAGE, SECOND)
+
+
+def _nak(of: Ledger) -> None:
+    if of.may_nak(MESSAGE, 1):
+        of.nak(MESSAGE)
+
+
+def _nak_later(of: Ledger) -> None:
+    if of.may_nak(MESSAGE, 1):
+        of.nak_later(MESSAGE, 9 * SECOND)
+
+
+def _give_up(of: Ledger) -> None:
+    of.give_up(MESSAGE)
+
+
+ACTS: dict[Event, Callable[[Ledger], object]] = {
+    Event.DELIVER: _deliver,
+    Event.ACK: lambda of: of.ack(MESSAGE),
+    Event.PROGRESS: lambda of: of.progress(MESSAGE, SECOND),
+    Event.NAK: _nak,
+    Event.NAK_LATER: _nak_later,
+    Event.TERM: lambda of: of.ack(MESSAGE),
+    Event.TIMEOUT: lambda of: of.expire(WAIT),
+    Event.GIVE_UP: _give_up,
+    Event.REMOVE: lambda of: of.remove(MESSAGE),
+}
+
+
+@pytest.mark.parametrize(("state", "event"), list(MOVES), ids=lambda each: each.name.lower())
+def test_the_ledger_moves_as_the_table_says(state: State, event: Event) -> None:
+    of = in_state(state)
+    assert state_of(of) is state
+    ACTS[event](of)
+    assert state_of(of) is MOVES[state, event]
+
+
+def test_a_pair_that_is_not_in_the_table_is_an_error() -> None:
+    missing = [pair for pair in itertools.product(State, Event) if pair not in MOVES]
+    assert missing == [
+        (State.UNKNOWN, Event.TIMEOUT),
+        (State.UNKNOWN, Event.GIVE_UP),
+        (State.INFLIGHT, Event.DELIVER),
+        (State.DELAYED, Event.DELIVER),
+        (State.QUEUED, Event.TIMEOUT),
+    ]
+    for state, event in missing:
+        with pytest.raises(IllegalMoveError, match=event.value):
+            step(state, event)
+
+
+# -- floors ---------------------------------------------------------------------------------------
+
+
+def test_floors_start_before_the_first_message() -> None:
+    of = Ledger()
+    of.start_at(8)
+    assert (delivered(of), floors(of)) == ((0, 7), (0, 7))
+
+
+def test_an_ack_in_order_raises_both_floors() -> None:
+    of = ledger(1, 2, 3)
+    assert of.ack(1)
+    assert floors(of) == (1, 1)
+
+
+def test_an_ack_out_of_order_leaves_the_floors_until_the_gap_closes() -> None:
+    of = ledger(1, 2, 3, 4)
+    of.ack(2)
+    of.ack(3)
+    assert floors(of) == (0, 0)
+    of.ack(1)
+    assert floors(of) == (3, 3)
+
+
+def test_a_floor_rises_to_just_below_the_next_one_pending() -> None:
+    of = ledger(1, 10, 20)
+    of.ack(1)
+    assert floors(of) == (1, 9)
+
+
+def test_when_nothing_is_pending_the_floors_are_what_was_delivered() -> None:
+    of = ledger(1, 5, 9)
+    for sseq in (9, 1, 5):
+        of.ack(sseq)
+    assert floors(of) == (3, 9)
+
+
+def test_a_delivery_that_needs_no_ack_takes_the_floors_along() -> None:
+    of = ledger()
+    of.deliver_settled(4)
+    assert (delivered(of), floors(of)) == ((1, 4), (1, 4))
+
+
+def test_a_message_keeps_its_first_number_when_it_goes_out_again() -> None:
+    of = ledger(1, 2)
+    of.nak(1)
+    of.pop_again()
+    of.deliver_again(1, SECOND)
+    assert delivered(of) == (3, 2)
+    assert of.pending[1].dseq == 1
+    assert of.deliveries(1) == 2
+    of.ack(1)
+    assert floors(of) == (1, 1)
+    assert of.redelivered == {}
+
+
+def test_ack_all_settles_everything_up_to_it() -> None:
+    of = ledger(1, 2, 5, 6)
+    assert of.ack_all(5, 3) == [1, 2, 5]
+    assert floors(of) == (3, 5)
+    assert list(of.pending) == [6]
+
+
+def test_ack_all_below_the_floor_changes_nothing() -> None:
+    of = ledger(1, 2, 3)
+    of.ack_all(2, 2)
+    assert of.ack_all(1, 1) == []
+    assert floors(of) == (2, 2)
+
+
+# -- going out again ------------------------------------------------------------------------------
+
+
+def test_what_is_not_acknowledged_in_time_goes_out_again_in_order() -> None:
+    of = ledger(3, 1, 2)
+    assert of.due() == WAIT
+    assert of.expire(WAIT - 1) == []
+    assert of.next_again() == 0
+    assert of.expire(WAIT) == []
+    again = []
+    while sseq := of.next_again():
+        of.pop_again()
+        of.deliver_again(sseq, WAIT)
+        again.append(sseq)
+    assert again == [1, 2, 3]
+    assert of.due() == 2 * WAIT
+
+
+def test_only_what_is_late_goes_out_again() -> None:
+    of = ledger(1)
+    of.deliver(2, SECOND)
+    of.expire(WAIT)
+    assert of.next_again() == 1
+    of.pop_again()
+    assert of.next_again() == 0
+
+
+def test_progress_starts_the_time_anew() -> None:
+    of = ledger(1, 2)
+    of.progress(1, 10 * SECOND)
+    of.expire(WAIT)
+    assert of.next_again() == 2
+    of.pop_again()
+    of.deliver_again(2, WAIT)
+    assert of.due() == 10 * SECOND + WAIT
+
+
+def test_a_delay_is_kept_whatever_the_waiting_time_is() -> None:
+    of = ledger(1, 2)
+    of.nak_later(2, 5 * SECOND)
+    assert of.due() == 5 * SECOND
+    of.expire(5 * SECOND)
+    assert of.next_again() == 2
+
+
+def test_each_delivery_has_its_own_time_with_a_backoff() -> None:
+    of = ledger(1, backoff=(SECOND, 3 * SECOND))
+    due = []
+    now = 0
+    for _ in range(4):
+        now = of.due()
+        due.append(now)
+        assert of.expire(now) == []
+        of.pop_again()
+        of.deliver_again(1, now)
+    assert due == [SECOND, 4 * SECOND, 7 * SECOND, 10 * SECOND]
+
+
+def test_an_ack_while_it_waits_to_go_out_again_counts() -> None:
+    of = ledger(1, 2)
+    of.nak(1)
+    of.nak(2)
+    of.ack(1)
+    assert of.next_again() == 2
+
+
+def test_a_message_is_given_up_after_so_many_deliveries() -> None:
+    of = ledger(1, 2, max_deliver=2)
+    assert of.expire(WAIT) == []
+    of.pop_again()
+    of.deliver_again(1, WAIT)
+    assert of.expire(2 * WAIT) == [1]
+    assert list(of.pending) == [2]
+    assert of.redelivered[1] == 2
+    assert floors(of) == (1, 1)
+
+
+def test_what_was_given_up_is_needed_as_long_as_the_stream_has_it() -> None:
+    of = ledger(1, 2, max_deliver=1)
+    of.expire(WAIT)
+    assert of.needs(1, 3)
+    of.remove(1)
+    assert not of.needs(1, 3)
+    assert of.needs(3, 3)
+
+
+def test_a_nak_from_before_the_floor_is_refused() -> None:
+    of = ledger(1, 2)
+    of.ack(1)
+    assert not of.may_nak(1, 1)
+    assert of.may_nak(2, 2)
+    assert not of.may_nak(2, 3)  # there was no such delivery
+
+
+def test_everything_can_go_out_again_at_once() -> None:
+    of = ledger(1, 2, max_deliver=1)
+    assert of.queue_all(SECOND) == [1, 2]
+    of = ledger(2, 1)
+    assert of.queue_all(SECOND) == []
+    assert of.next_again() == 1
+
+
+# -- the stream -----------------------------------------------------------------------------------
+
+
+def test_a_purge_takes_what_is_pending_along() -> None:
+    of = ledger(1, 2, 7)
+    of.skip_to(5)
+    assert list(of.pending) == [7]
+    assert floors(of) == (2, 4)
+    of.skip_to(100)
+    assert (delivered(of), floors(of)) == ((3, 99), (3, 99))
+
+
+def test_a_reset_counts_deliveries_from_one() -> None:
+    of = ledger(1, 2, 3)
+    of.reset(2)
+    assert (delivered(of), floors(of), dict(of.pending)) == ((0, 1), (0, 1), {})
+
+
+def test_what_lies_below_the_first_message_is_named_in_order() -> None:
+    of = ledger(4, 2, 9)
+    assert of.remove_below(9) == [2, 4]
+
+
+# -- what survives --------------------------------------------------------------------------------
+
+
+def test_changes_are_told_once() -> None:
+    of = ledger(1, 2, now=7)
+    assert of.take_changes() == ([(2, 2, 7), (1, 1, 7)], [], [])
+    assert not of.changed
+    of.ack(1)
+    of.nak(2)
+    of.pop_again()
+    of.deliver_again(2, 9)
+    assert of.changed
+    assert of.take_changes() == ([(2, 2, 9)], [1], [(2, 1)])
+    assert of.take_changes() == ([], [], [])
+
+
+def test_what_came_and_went_between_two_looks_is_not_told() -> None:
+    of = ledger(1)
+    of.ack(1)
+    assert of.take_changes() == ([], [], [])
+
+
+def test_a_delay_is_told_so_that_it_is_due_at_the_same_time_after_a_restart() -> None:
+    of = ledger(1, 2)
+    of.take_changes()
+    of.nak_later(1, 5 * SECOND)
+    pending, _, _ = of.take_changes()
+    assert pending == [(1, 1, 5 * SECOND - WAIT)]
+    other = ledger()
+    other.restore({1: (1, 5 * SECOND - WAIT), 2: (2, 0)}, {}, (2, 2), (0, 0))
+    assert other.due() == 5 * SECOND
+
+
+def test_a_restored_ledger_goes_on_as_before() -> None:
+    of = ledger()
+    of.restore({4: (2, 5), 3: (1, 6)}, {4: 1}, (9, 8), (0, 2))
+    assert (delivered(of), floors(of)) == ((9, 8), (0, 2))
+    assert of.deliveries(4) == 2
+    of.ack(3)
+    assert floors(of) == (1, 3)
+    of.deliver(10, 7)
+    assert of.pending[10].dseq == 10
