@@ -1,10 +1,11 @@
 """The ordered consumer on a good day: what is read, from where, in which form."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client_kit import BEAT_S, PATIENCE_S, Lab, eventually, read, read_numbers
+from client_kit import BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
 
 import millrace.client
 from millrace.client import (
@@ -23,6 +24,7 @@ from millrace.client import (
 from millrace.client.life import IllegalMove
 from millrace.jsapi.enums import ReplayPolicy
 from millrace.jsapi.errors import Err
+from millrace.testing.reference import ServerProcess
 
 
 async def test_messages_come_in_stream_order_with_all_that_is_known_of_them(lab: Lab) -> None:
@@ -289,6 +291,22 @@ async def test_a_callback_may_be_a_plain_function_that_closes_its_consumer_in_ti
         await asyncio.wait_for(it.wait(), PATIENCE_S)
 
 
+async def test_a_callback_may_close_its_consumer(lab: Lab) -> None:
+    await lab.publish(range(1, 6))
+    seen: list[int] = []
+
+    async def handle(message: OrderedMessage) -> None:
+        seen.append(message.stream_seq)
+        if message.stream_seq == 3:
+            await consumer.close()
+
+    consumer = lab.client.ordered(lab.stream, callback=handle)
+    async with consumer:
+        await asyncio.wait_for(consumer.wait(), PATIENCE_S)
+    assert seen == [1, 2, 3]
+    await lab.no_consumers_left()
+
+
 async def test_an_error_of_a_callback_ends_the_reading_and_is_raised(lab: Lab) -> None:
     await lab.publish(range(1, 4))
     seen: list[int] = []
@@ -311,6 +329,27 @@ async def test_an_error_of_a_callback_ends_the_reading_and_is_raised(lab: Lab) -
         async with consumer:  # whose body does not ask
             await eventually(ended, "the reading did not end")
     assert seen == [1, 2, 1, 2]
+    await lab.no_consumers_left()
+
+
+# -- servers that are set up otherwise -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "domain"),
+    [("jetstream: {domain: hub}", "hub"), ("feature_flags: {js_ack_fc_v2: true}", "")],
+    ids=["domain", "long-replies"],
+)
+async def test_other_subjects_are_understood(
+    own_server: Callable[..., ServerProcess], connect: Connect, config: str, domain: str
+) -> None:
+    server = own_server(jetstream=True, config=config)
+    lab = Lab(server, await connect(server.port, domain=domain))
+    await lab.create()
+    await lab.publish(range(30), size=100_000)
+    async with lab.client.ordered(lab.stream) as messages:
+        assert await read_numbers(messages, 30) == list(range(30))
+        assert messages.state.resets == 0
     await lab.no_consumers_left()
 
 

@@ -7,7 +7,6 @@ was not answered can still be deleted.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
@@ -30,7 +29,6 @@ class Line:
         self.name = name
         self.inbox: str = api.connection.new_inbox()
         self.epoch: int = api.connection.stats["reconnects"]  # of the connection, when this line was made
-        self.heard_at = 0.0  # when the last sign of life came, in the loop's time
         self._api = api
         self._stream = stream
         self._receive = receive
@@ -46,9 +44,7 @@ class Line:
             if self._api.connection.is_closed:
                 raise ClientClosed("the connection is closed") from error
             raise ServerUnavailable(f"subscribing failed: {error}") from error
-        info = await self._api.create_consumer(self._stream, config)
-        self.heard_at = asyncio.get_running_loop().time()
-        return info
+        return await self._api.create_consumer(self._stream, config)
 
     async def _take(self, message: Msg) -> None:
         await self._receive(self, message)
@@ -63,6 +59,8 @@ class Line:
 
     async def release(self) -> bool:
         """Delete the consumer; whether it is certainly gone."""
+        if not self._api.connection.is_connected:
+            return False  # nats-py would keep the request for later, when nobody waits for the answer
         try:
             await self._api.delete_consumer(self._stream, self.name)
         except RequestRefused as refusal:

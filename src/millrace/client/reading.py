@@ -36,11 +36,12 @@ from millrace.client.line import Line
 from millrace.client.link import Link
 from millrace.client.message import OrderedMessage
 from millrace.client.progress import Progress, Verdict
+from millrace.client.releases import Releases
 from millrace.client.state import ResetReason
+from millrace.client.watch import HeartbeatWatch
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.go_time import Time
 
-_PATIENCE: Final = 2.5  # heartbeats without a sign of life: two have not come, and the third is not due
 _FIRST_RETRY_S: Final = 0.1
 _LONGEST_RETRY_S: Final = 5.0
 _SECOND: Final = 1_000_000_000
@@ -73,18 +74,18 @@ class Reading:
         self._api = api
         self._stream = stream
         self._stream_created: Time | None = None
-        self._heartbeat_s = config.idle_heartbeat / _SECOND
         self._buffer = buffer
         self._name_prefix = name_prefix
         self._ended = ended
         self._line: Line | None = None
-        self._unreleased: dict[str, Line] = {}  # consumers that are, perhaps, still there
-        self._releases: dict[str, asyncio.Task[None]] = {}
+        self._releases = Releases()
         self._trouble = asyncio.Event()
         self._trouble_reason = ResetReason.GAP
         self._nudge = asyncio.Event()  # ends a wait before the next attempt
         self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=random.Random())
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch = HeartbeatWatch(
+            config.idle_heartbeat / _SECOND, lambda: self._lost(ResetReason.MISSED_HEARTBEATS)
+        )
         self._supervisor: asyncio.Task[None] | None = None
 
     @property
@@ -100,13 +101,12 @@ class Reading:
             await self._make_line()
         except BaseException as error:
             await self._hang_up()
-            await self._releases_ended()
+            await self._releases.ended()
             self._fail(error if isinstance(error, Exception) else ClientClosed("opening was cancelled"))
             raise
         self.phase = step(self.phase, Event.MADE)
         self._link.listen(self._connection_changed)
         self._supervisor = asyncio.get_running_loop().create_task(self._supervise())
-        self._watch_heartbeats()
 
     async def close(self) -> None:
         """End the reading and delete its consumer; may be called again."""
@@ -117,11 +117,13 @@ class Reading:
             await asyncio.gather(self._supervisor, return_exceptions=True)
             self._supervisor = None
         await self._hang_up()
-        await self._releases_ended()
+        await self._releases.ended()
         self._buffer.end(discard=self.phase is Phase.CLOSED)
         self._ended()
 
     def _fail(self, error: Exception) -> None:
+        if self.phase in ENDED:
+            return
         self.failure = error
         self.phase = step(self.phase, Event.FAIL)
         self._stop_watching()
@@ -130,9 +132,7 @@ class Reading:
 
     def _stop_watching(self) -> None:
         self._link.unlisten(self._connection_changed)
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self._watch.stop()
 
     # -- one line after the other ---------------------------------------------------------------------
 
@@ -169,7 +169,6 @@ class Reading:
                 break
             await self._hang_up()
         self.phase = step(self.phase, Event.MADE)
-        self._watch_heartbeats()
 
     async def _pause(self) -> None:
         """Wait before an attempt, the longer the more have failed, or until the connection is back."""
@@ -195,37 +194,22 @@ class Reading:
             raise StreamChanged.went_back(self._stream, stream.state.last_seq, self.progress.seen_seq)
         line = Line(self._api, self._stream, f"{self._name_prefix}{nuid()}", self._receive)
         config = self.progress.ask(stream.state.last_seq)
-        self._line = self._unreleased[line.name] = line
+        self._line = line
         info = await line.open(config)
         self.progress.opened(info.delivered.consumer_seq, info.delivered.stream_seq)
         if not self.progress.consumer_seq:
             self.pending = info.num_pending
-        self._release_old_lines()
+        self._watch.start(asyncio.get_running_loop())
+        self._releases.start()
 
     async def _hang_up(self) -> None:
+        """Close the subscription of the present line and see to it that its consumer is deleted."""
+        self._watch.stop()
         line, self._line = self._line, None
         if line is not None:
             await line.hang_up()
-            self._release_old_lines()
-
-    def _release_old_lines(self) -> None:
-        """Delete what is left of former lines, without waiting; what can not be deleted now is kept."""
-        if not self._api.connection.is_connected:
-            return
-        for name, line in self._unreleased.items():
-            if line is not self._line and name not in self._releases:
-                self._releases[name] = asyncio.get_running_loop().create_task(self._release(line))
-
-    async def _release(self, line: Line) -> None:
-        try:
-            if await line.release():
-                del self._unreleased[line.name]
-        finally:
-            del self._releases[line.name]
-
-    async def _releases_ended(self) -> None:
-        if self._releases:
-            await asyncio.wait(self._releases.values())
+            self._releases.add(line)
+            self._releases.start()
 
     # -- signs of trouble -----------------------------------------------------------------------------
 
@@ -238,35 +222,11 @@ class Reading:
     def _connection_changed(self) -> None:
         self._nudge.set()
         if self._api.connection.is_closed:
-            if self.phase not in ENDED:
-                if self._supervisor is not None:
-                    self._supervisor.cancel()
-                self._fail(ClientClosed("the connection was closed"))
+            if self._supervisor is not None:
+                self._supervisor.cancel()
+            self._fail(ClientClosed("the connection was closed"))
         elif self._line is not None and self._line.epoch != self._api.connection.stats["reconnects"]:
             self._lost(ResetReason.RECONNECTED)
-
-    def _watch_heartbeats(self, grace_s: float = 0.0) -> None:
-        """Look again when two heartbeats could have come since the last sign of life."""
-        if self._watch is not None:
-            self._watch.cancel()
-        loop = asyncio.get_running_loop()
-        heard_at = loop.time() if self._line is None else self._line.heard_at
-        due = max(heard_at + _PATIENCE * self._heartbeat_s, loop.time() + grace_s)
-        self._watch = loop.call_at(due, self._look_at_heartbeats, due)
-
-    def _look_at_heartbeats(self, due: float) -> None:
-        self._watch = None
-        line = self._line
-        if line is None or self.phase is not Phase.READING:
-            return  # the next line starts its own watch
-        now = asyncio.get_running_loop().time()
-        if now - line.heard_at < _PATIENCE * self._heartbeat_s:
-            self._watch_heartbeats()
-        elif now - due > self._heartbeat_s / 2:
-            # We were held up ourselves; what came meanwhile is yet to be read.
-            self._watch_heartbeats(grace_s=self._heartbeat_s)
-        else:
-            self._lost(ResetReason.MISSED_HEARTBEATS)
 
     # -- what arrives ---------------------------------------------------------------------------------
 
@@ -276,13 +236,13 @@ class Reading:
         if message.subject == line.inbox:
             control = read_control(message.headers, message.reply)
             if control is not None:
-                line.heard_at = asyncio.get_running_loop().time()
+                self._watch.heard()
                 await self._control(control)
             return
         position = read_position(message.reply)
         if position is None or position.consumer != line.name:
             return  # sent to the inbox by somebody else
-        line.heard_at = asyncio.get_running_loop().time()
+        self._watch.heard()
         if self._buffer.full:
             self._lost(ResetReason.BUFFER_FULL)
             return
