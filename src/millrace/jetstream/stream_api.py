@@ -6,15 +6,14 @@ Each handler takes the name in the subject and the body, and returns the answer 
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING
 
 from millrace.jetstream import reading, stream_config
+from millrace.jetstream.bodies import Bodies, is_empty
 from millrace.jetstream.reading import Later
-from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict
+from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import Time
-from millrace.jsapi.go_types import Struct
 from millrace.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
 from millrace.jsapi.requests import (
     MsgDeleteRequest,
@@ -46,11 +45,6 @@ if TYPE_CHECKING:
     from millrace.store.log import Log
 
 
-Body = TypeVar("Body", bound=Struct)
-
-_EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
-
-
 class StreamApi:
     """The handlers, for one account."""
 
@@ -60,25 +54,12 @@ class StreamApi:
         self._account = account
         self._server_name = server_name
         self._server_version = server_version
-        self._strict = strict
-
-    def _read(self, body: bytes, kind: type[Body]) -> Body:
-        """What the body says; unless the server is strict, unknown names in it are ignored."""
-        try:
-            return decode_strict(body, kind)
-        except JsonError:
-            if self._strict:
-                raise
-            return decode_lenient(body, kind)
-
-    def _read_optional(self, body: bytes, kind: type[Body]) -> Body:
-        """As `_read`, but what does not even begin like JSON is ignored."""
-        return self._read(body, kind) if body.lstrip()[:1] in (b"{", b"[") else kind()
+        self._bodies = Bodies(strict=strict)
 
     # -- configuration ----------------------------------------------------------------------------
 
     def create(self, name: str, body: bytes) -> StreamCreateResponse:
-        request = self._read(body, StreamConfigRequest)
+        request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_new(
             name,
             request.config,
@@ -94,24 +75,29 @@ class StreamApi:
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
     def update(self, name: str, body: bytes) -> StreamUpdateResponse:
-        request = self._read(body, StreamConfigRequest)
+        request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_update(
             name,
             request.config,
             self._configs(),
             self._account.stream_limits(),
             pedantic=request.pedantic,
+            consumers=self._consumers_of(name),
         )
         stream = self._account.stream(name)
         self._account.update(stream, config)
         self._account.advisories.stream_updated(name)
         return StreamUpdateResponse(info=self._info(stream, domain=True))
 
+    def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:
+        stream = self._account.streams.get(name)
+        return {} if stream is None else {each.name: each.config for each in stream.consumers.values()}
+
     def _configs(self) -> dict[str, StreamConfig]:
         return {name: stream.config for name, stream in self._account.streams.items()}
 
     def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
-        if not _EMPTY.fullmatch(body):
+        if not is_empty(body):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
         self._account.delete(self._account.stream(name))
         self._account.advisories.stream_deleted(name)
@@ -120,7 +106,7 @@ class StreamApi:
     # -- looking ----------------------------------------------------------------------------------
 
     def info(self, name: str, body: bytes) -> StreamInfoResponse:
-        request = self._read_optional(body, StreamInfoRequest)
+        request = self._bodies.read_optional(body, StreamInfoRequest)
         stream = self._account.stream(name)
         info = self._info(stream, domain=True)
         info.cluster = ClusterInfo(leader=self._server_name)
@@ -145,7 +131,7 @@ class StreamApi:
         response.total, response.offset, response.limit = len(found), offset, SUBJECTS_PER_PAGE
 
     def names(self, _: str, body: bytes) -> StreamNamesResponse:
-        request = self._read_optional(body, StreamNamesRequest)
+        request = self._bodies.read_optional(body, StreamNamesRequest)
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         page = [stream.name for stream in found[offset : offset + NAMES_PER_PAGE]]
@@ -154,7 +140,7 @@ class StreamApi:
         )
 
     def page(self, _: str, body: bytes) -> StreamListResponse:
-        request = self._read_optional(body, StreamListRequest)
+        request = self._bodies.read_optional(body, StreamListRequest)
         found = self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         shown = found[offset : offset + INFOS_PER_PAGE]
@@ -185,7 +171,7 @@ class StreamApi:
     # -- messages ---------------------------------------------------------------------------------
 
     def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
-        request = self._read_optional(body, StreamPurgeRequest)
+        request = self._bodies.read_optional(body, StreamPurgeRequest)
         if request.seq and request.keep:
             raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
@@ -195,9 +181,9 @@ class StreamApi:
         return StreamPurgeResponse(success=True, purged=purged)
 
     def get(self, name: str, body: bytes) -> MsgGetResponse | Later:
-        if _EMPTY.fullmatch(body):
+        if is_empty(body):
             raise ApiError(Err.BAD_REQUEST)
-        request = self._read(body, MsgGetRequest)
+        request = self._bodies.read(body, MsgGetRequest)
         if _contradicts_itself(request):
             raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
@@ -209,9 +195,9 @@ class StreamApi:
         return finish() if seq <= stream.log.committed else Later(stream, finish)
 
     def delete_message(self, name: str, body: bytes) -> MsgDeleteResponse:
-        if _EMPTY.fullmatch(body):
+        if is_empty(body):
             raise ApiError(Err.BAD_REQUEST)
-        request = self._read(body, MsgDeleteRequest)
+        request = self._bodies.read(body, MsgDeleteRequest)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)

@@ -160,7 +160,7 @@ class Client:
     # -- short ways -------------------------------------------------------------------------------
 
     def stream(self, name: str = "S", **config: Any) -> dict[str, Any]:
-        body = {"name": name, "subjects": [f"{name.lower()}.>"], "storage": "memory", **config}
+        body = {"name": name, "subjects": [f"{name.lower()}.>"], **config}
         return self.ask(f"STREAM.CREATE.{name}", body)
 
     def create(self, consumer: str = "c", **config: Any) -> dict[str, Any]:
