@@ -91,11 +91,14 @@ def count_from(log: Log, seq: int, pattern: bytes) -> int:
 
 
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
-    """Call back when everything up to `seq` can be read: now, or after a commit."""
+    """Call back when everything up to `seq` can be read: now, or after a commit.
+
+    If that fails, too: then there is still all that was durable before.
+    """
     if seq <= stream.log.committed:
         callback()
     else:
-        stream.after_commit(callback)
+        stream.after_outcome(lambda _: callback())
 
 
 def read(log: Log, seq: int, record: Record) -> bool:
