@@ -104,14 +104,20 @@ class Responses(Subscriber):
         self._pending[subject] = PendingReply(importer, reply, now + export.response_threshold_s, many)
         return subject
 
+    def find(self, subject: bytes) -> PendingReply | None:
+        """Who waits for an answer on this reply subject."""
+        pending = self._pending.get(subject)
+        if pending is not None and pending.expires <= self._broker.now():
+            self.forget(subject)
+            return None
+        return pending
+
     def forget(self, subject: bytes) -> None:
         self._pending.pop(subject, None)
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        pending = self._pending.get(target.subject)
-        now = self._broker.now()
-        if pending is None or pending.expires <= now:
-            self.forget(target.subject)
+        pending = self.find(target.subject)
+        if pending is None:
             return False
         if not pending.many:
             self.forget(target.subject)

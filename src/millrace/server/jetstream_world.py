@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from millrace.broker.imports import REPLY_PREFIX
 from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
 from millrace.broker.options import ConnectionType
-from millrace.broker.outlet import SubjectOutlet
+from millrace.broker.reply_outlet import outlet_to
 from millrace.broker.router import Subscription
 from millrace.jetstream.ports import Request, Sink
 from millrace.jsapi.advisory_types import ClientInfo
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from millrace.broker.accounts import Account
     from millrace.broker.broker import Broker
     from millrace.broker.session import Session
+    from millrace.protocol.outlet import Outlet
 
 
 class AccountWorld:
@@ -56,6 +58,8 @@ class AccountWorld:
         self._broker.flush_soon()
 
     def has_interest(self, subject: bytes) -> bool:
+        if subject.startswith(REPLY_PREFIX):
+            return self.outlet(subject).has_interest()
         return self._broker.has_interest(self._account, subject)
 
     def capture(self, subject: bytes, sink: Sink) -> Subscription:
@@ -85,8 +89,8 @@ class AccountWorld:
     def release(self, handle: Any) -> None:
         self._broker.unsubscribe(self._account, handle)
 
-    def outlet(self, subject: bytes, queue: bytes | None = None) -> SubjectOutlet:
-        return SubjectOutlet(self._account.space, subject, queue)
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
+        return outlet_to(self._broker.imports, self._account, subject, queue)
 
     def flush(self) -> None:
         self._broker.flush_soon()

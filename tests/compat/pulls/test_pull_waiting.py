@@ -3,19 +3,24 @@
 from typing import Any
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually, login
+from compat_kit import Dial, ServerFactory, eventually, header_message, login
 from pull_scene import MILLISECOND, SECOND, PullScene, pending, timeout
 
 PAYLOAD = "x" * 100
 LONG = 20 * SECOND  # longer than any test
-TWO_ACCOUNTS = """
-accounts {
-  O { jetstream: enabled, users: [{user: owner, password: p}]
-      exports: [{service: "$JS.API.CONSUMER.MSG.NEXT.*.*", response_type: stream}] }
-  G { users: [{user: guest, password: p}]
-      imports: [{service: {account: O, subject: "$JS.API.CONSUMER.MSG.NEXT.*.*"}, to: "pull.*.*"}] }
-}
-"""
+
+
+def two_accounts(response_type: str) -> str:
+    """One that owns streams, and one that may pull from them."""
+    service = "$JS.API.CONSUMER.MSG.NEXT.*.*"
+    return f"""
+        accounts {{
+          O {{ jetstream: enabled, users: [{{user: owner, password: p}}]
+              exports: [{{service: "{service}", response_type: {response_type}}}] }}
+          G {{ users: [{{user: guest, password: p}}]
+              imports: [{{service: {{account: O, subject: "{service}"}}, to: "pull.*.*"}}] }}
+        }}
+    """
 
 
 def size_of(scene: PullScene) -> int:
@@ -86,20 +91,42 @@ def test_requests_of_a_client_that_hangs_up_do_not_wait_any_more(
     scene.settled(delivered=1)
 
 
-def test_requests_of_another_account_are_served(own_server: ServerFactory, join: Dial) -> None:
-    server = own_server(config=TWO_ACCOUNTS, jetstream=True)
+@pytest.mark.parametrize("response_type", ["stream", "chunked"])
+def test_requests_of_another_account_are_served(
+    own_server: ServerFactory, join: Dial, response_type: str
+) -> None:
+    server = own_server(config=two_accounts(response_type), jetstream=True)
     scene = PullScene(login(join, server, "owner"), "S")
     scene.consumer()
     guest = login(join, server, "guest")
     guest.round_trip(b"SUB inbox 1\r\nPUB pull.S.C inbox 1\r\n2\r\n")
     eventually(lambda: scene.waiting() == 1, "the request waits")
     scene.publish("1", "2", "3")
-    frames = [guest.read_frame(), guest.read_frame()]
-    assert [frame.split(b"\r\n")[1] for frame in frames] == [b"1", b"2"]
+    for number in (b"1", b"2"):
+        line, payload, _ = guest.read_frame().split(b"\r\n")
+        assert line.startswith(b"MSG S.m 1 $JS.ACK.S.C.1.%b.%b." % (number, number))
+        assert payload == number
     guest.send(b'PUB pull.S.C inbox 31\r\n{"batch":2,"expires":100000000}\r\n')
     assert guest.read_frame().split(b"\r\n")[1] == b"3"
-    assert b"408 Request Timeout" in guest.read_frame()
-    assert scene.info()["num_waiting"] == 0
+    status = f"NATS/1.0 408 Request Timeout\r\n{pending(1)}\r\n\r\n".replace("|", "\r\n").encode()
+    assert guest.read_frame() == header_message("inbox", 1, status)
+    guest.round_trip(b"PUB pull.S.C inbox 1\r\n9\r\n")
+    eventually(lambda: scene.waiting() == 1, "another request waits")
+    guest.round_trip(b"UNSUB 1\r\n")
+    eventually(lambda: scene.waiting() == 0, "nobody listens")
+
+
+def test_a_service_with_a_single_answer_gives_another_account_one_message(
+    own_server: ServerFactory, join: Dial
+) -> None:
+    server = own_server(config=two_accounts("singleton"), jetstream=True)
+    scene = PullScene(login(join, server, "owner"), "S")
+    scene.consumer()
+    scene.publish("1", "2", "3")
+    guest = login(join, server, "guest")
+    for number in (b"1", b"2"):
+        guest.send(b"SUB inbox 1\r\nPUB pull.S.C inbox 1\r\n1\r\n")
+        assert guest.read_frame().split(b"\r\n")[1] == number
 
 
 def test_nothing_is_asked_without_an_inbox(scene: PullScene) -> None:
