@@ -2,6 +2,13 @@ cimport cython
 
 cdef Py_ssize_t _SMALLEST
 cdef Py_ssize_t _KEEP
+cdef bint _LITTLE_HOST
+
+@cython.locals(digits=Py_ssize_t)
+cpdef Py_ssize_t digits_of(unsigned long long value) noexcept
+@cython.locals(value="unsigned long long", byte="unsigned long long", index=Py_ssize_t)
+cpdef unsigned long long read_little(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept
+cpdef bint same_bytes(const unsigned char* p, Py_ssize_t first, Py_ssize_t second, Py_ssize_t count) noexcept
 
 cdef class GrowingBuffer:
     cdef bytearray _store
@@ -27,3 +34,6 @@ cdef class GrowingBuffer:
     @cython.locals(target="unsigned char*", rest="unsigned long long", index=Py_ssize_t)
     @cython.final
     cdef inline void put_little(self, unsigned long long value, Py_ssize_t count) noexcept
+
+@cython.locals(first="const char*", second="const char*")
+cpdef bint equal_bytes(bytes source, Py_ssize_t at, bytes other) except *

@@ -4,15 +4,17 @@ The base of what leaves by socket (``protocol.outbuf``) and by file (``store.rec
 primitives have a C and a Python form; reserve first, then put: they do not check.
 """
 
+import sys
 from typing import Any
 
 import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.libc.string import memcmp, memcpy
 
 _SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
+_LITTLE_HOST = sys.byteorder == "little"
 _KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
 
 
@@ -74,11 +76,7 @@ class GrowingBuffer:
         """Decimal digits."""
         if cython.compiled:
             target = self._store
-            digits = 1
-            rest = value
-            while rest >= 10:
-                rest //= 10
-                digits += 1
+            digits = digits_of(value)
             position = self.size + digits
             rest = value
             while True:
@@ -97,11 +95,55 @@ class GrowingBuffer:
         if cython.compiled:
             target = self._store
             rest = value
-            for index in range(count):
-                target[self.size + index] = rest & 0xFF
-                rest >>= 8
+            if _LITTLE_HOST:
+                memcpy(target + self.size, cython.address(rest), count)  # one store where `count` is known
+            else:
+                for index in range(count):
+                    target[self.size + index] = rest & 0xFF
+                    rest >>= 8
         else:
             self._store[self.size : self.size + count] = (value & ((1 << (8 * count)) - 1)).to_bytes(
                 count, "little"
             )
         self.size += count
+
+
+def digits_of(value: int) -> int:
+    """How many decimal digits a number has."""
+    digits = 1
+    while value >= 10:
+        value //= 10
+        digits += 1
+    return digits
+
+
+def read_little(p: bytes | bytearray, at: int, count: int) -> int:
+    """An unsigned number in `count` bytes; compiled, `p` is a pointer and nothing is checked."""
+    if cython.compiled:
+        value = 0
+        if _LITTLE_HOST:
+            memcpy(cython.address(value), p + at, count)
+        else:
+            for index in range(count):
+                byte = p[at + index]
+                value |= byte << (8 * index)
+        return value
+    return int.from_bytes(p[at : at + count], "little")
+
+
+def same_bytes(p: bytes, first: int, second: int, count: int) -> bool:
+    """Whether `count` bytes at two places are the same; compiled, nothing is checked."""
+    if cython.compiled:
+        return memcmp(p + first, p + second, count) == 0
+    return p[first : first + count] == p[second : second + count]
+
+
+def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
+    """Whether `other` stands at `at`; False if `source` ends before that."""
+    if cython.compiled:
+        if at < 0 or at + len(other) > len(source):
+            return False
+        first: Any = source
+        second: Any = other
+        return memcmp(first + at, second, len(other)) == 0
+    return source.startswith(other, at)

@@ -70,6 +70,11 @@ cdef class Connection(Subscriber):
     @cython.locals(subscription=Subscription, out=OutBuffer)
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
     cpdef bint behind(self) except? -1
+    @cython.locals(out=OutBuffer)
+    cpdef answer(
+        self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
+        unsigned long long number, Py_ssize_t end_size,
+    )
     cdef inline void _count(self, Subscription subscription) except *
     cpdef send(self, bytes line)
     @cython.locals(out=OutBuffer)

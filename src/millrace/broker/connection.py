@@ -233,6 +233,30 @@ class Connection(Subscriber):
     def behind(self) -> bool:
         return self.write_blocked
 
+    def answer(
+        self,
+        subscription: Subscription,
+        replies: bytes,
+        at: int,
+        size: int,
+        start: bytes,
+        number: int,
+        end_size: int,
+    ) -> None:
+        if self.closed or subscription.closed:
+            return
+        if self.filters_deliveries or self.tracer is not None:
+            Subscriber.answer(self, subscription, replies, at, size, start, number, end_size)
+            return
+        out = self._out
+        if out is None:
+            out = self._out = self.tick.borrow(self)
+        self.out_messages += 1
+        self.out_bytes += out.append_answer(subscription.sid, replies, at, size, start, number, end_size)
+        self._count(subscription)
+        if out.size > _FLUSH_AT:
+            self._write()
+
     def _count(self, subscription: Subscription) -> None:
         if subscription.origin is not None:
             subscription.delivered += 1

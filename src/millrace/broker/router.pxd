@@ -1,15 +1,24 @@
 cimport cython
 
+from millrace.base.buffer cimport read_little, same_bytes
 from millrace.protocol.parser cimport Frame
+from millrace.protocol.replies cimport Replies
 from millrace.subjects.match cimport matches
 from millrace.subjects.tree cimport Matches, SubjectTree
 
 cdef Py_ssize_t _MAX_ROUTES
+cdef Py_ssize_t _FIXED_SIZE
+cdef unsigned char _DOT
 cdef Py_ssize_t _MAX_SCAN
 cdef Py_ssize_t _ACK_PREFIX_SIZE
 
 cdef class Subscriber:
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    @cython.locals(frame=Frame)
+    cpdef answer(
+        self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
+        unsigned long long number, Py_ssize_t end_size,
+    )
     cpdef bint behind(self) except? -1
 
 @cython.final
@@ -56,8 +65,12 @@ cdef class SubjectSpace:
     cdef dict _watchers
     cdef unsigned long long _random
 
-    @cython.locals(subscription=Subscription, frame=Frame, group=list, reply=bytes, end=bytes, number="unsigned long long")
-    cpdef answer(self, list replies, bytes start)
+    @cython.locals(
+        p="const unsigned char*", subscription=Subscription, frame=Frame, group=list, data=bytes,
+        at=Py_ssize_t, size=Py_ssize_t, end_size=Py_ssize_t, dot=Py_ssize_t,
+        group_start=Py_ssize_t, group_size=Py_ssize_t, number="unsigned long long",
+    )
+    cpdef answer(self, Replies replies, bytes start)
     @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
     cdef list _reply_group(self, bytes reply)
     @cython.locals(subscription=Subscription, group=list)

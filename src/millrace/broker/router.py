@@ -12,12 +12,16 @@ Receivers are called while the frame of the message is valid and must copy what 
 
 from collections.abc import Callable
 
+from millrace.base.buffer import read_little, same_bytes
 from millrace.protocol.parser import Frame
+from millrace.protocol.replies import FIXED_SIZE, Replies
 from millrace.subjects.match import matches
 from millrace.subjects.tree import SubjectTree
 
 _MAX_ROUTES = 65536  # cached subjects of a space; all are dropped when there are more
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+_FIXED_SIZE = FIXED_SIZE
+_DOT = ord(".")
 _MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
 
 
@@ -27,6 +31,22 @@ class Subscriber:
     def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
         """Take a message; False if this receiver must not have it, so that a queue tries the next."""
         raise NotImplementedError(type(self).__name__)
+
+    def answer(
+        self,
+        subscription: "Subscription",
+        replies: bytes,
+        at: int,
+        size: int,
+        start: bytes,
+        number: int,
+        end_size: int,
+    ) -> None:
+        """Take ``start + number + end``; reply subject and end lie one behind the other in `replies`."""
+        frame = Frame()
+        frame.buf = b"%b%d%b\r\n" % (start, number, replies[at + size : at + size + end_size])
+        frame.body_size = len(frame.buf) - 2
+        self.deliver(Target(subscription, replies[at : at + size]), frame, None)
 
     def behind(self) -> bool:
         """Whether it holds messages that its peer has not taken."""
@@ -156,7 +176,7 @@ class SubjectSpace:
         return route
 
     def ack_route(self, subject: bytes) -> Route:
-        """The route for an acknowledgement: its subject is used once, so what is kept is who gets all."""
+        """The route for an acknowledgement; its subject is used once, so what is kept is who gets them all."""
         group = self._ack_group(subject)
         if group is None:
             return self.route(subject)
@@ -196,22 +216,39 @@ class SubjectSpace:
                 route = self.routes.pop(subject)
                 route.valid = False
 
-    def answer(self, replies: list[tuple[bytes, int, bytes]], start: bytes) -> None:
-        """Send ``start + number + end`` to each reply subject of (reply, number, end).
+    def answer(self, replies: Replies, start: bytes) -> None:
+        """Send ``start + number + end`` to each of `replies`.
 
         A reply subject is used once, so a route for it would be made in vain.  Clients listen for all their
         replies with one wildcard, and whoever gets one reply gets the next: that group is what is cached.
         """
-        frame = Frame()
-        for reply, number, end in replies:
-            group = self._reply_group(reply)
-            frame.buf = b"%b%d%b\r\n" % (start, number, end)
-            frame.body_size = len(frame.buf) - 2
+        data = replies.peek()
+        p = data
+        at = 0
+        group: list[Subscription] | None = None
+        group_start = 0
+        group_size = -1  # of what all replies to the group begin with, the last dot included
+        while at < len(data):
+            size = p[at] | (p[at + 1] << 8)
+            end_size = p[at + 2] | (p[at + 3] << 8)
+            number = read_little(p, at + 4, 8)
+            at += _FIXED_SIZE
+            dot = at + size - 1
+            while dot > at and p[dot] != _DOT:
+                dot -= 1
+            if dot + 1 - at != group_size or not same_bytes(p, at, group_start, group_size):
+                group = self._reply_group(data[at : at + size])
+                group_start = at
+                group_size = dot + 1 - at
             if group is None:
-                self.deliver(self.route(reply), frame, None)
-                continue
-            for subscription in group:
-                subscription.owner.deliver(Target(subscription, reply), frame, None)
+                frame = Frame()
+                frame.buf = b"%b%d%b\r\n" % (start, number, data[at + size : at + size + end_size])
+                frame.body_size = len(frame.buf) - 2
+                self.deliver(self.route(data[at : at + size]), frame, None)
+            else:
+                for subscription in group:
+                    subscription.owner.answer(subscription, data, at, size, start, number, end_size)
+            at += size + end_size
 
     def _reply_group(self, reply: bytes) -> list[Subscription] | None:
         """Everybody who wants `reply`, if that does not depend on its last token."""

@@ -37,7 +37,11 @@ class Committing(Protocol):
     def commit_waits(self) -> None:
         """There is more to commit, but the last commit has not ended yet."""
 
-    def commit_ended(self) -> None: ...
+    def commit_durable(self) -> None:
+        """The commit has ended: what belongs to it is set aside, because the next one may begin now."""
+
+    def commit_ended(self) -> None:
+        """Act on what was set aside."""
 
     def commit_failed(self, error: Exception) -> None: ...
 
@@ -106,11 +110,13 @@ class Committer:
         stream.commit_begins()
         if commit is None:
             self._overdue.discard(stream)
+            stream.commit_durable()
             stream.commit_ended()
         elif stream.in_memory:
             commit.run(sync=False)
             stream.log.end_commit(commit)
             self._compactor.consider(stream)
+            stream.commit_durable()
             stream.commit_ended()
         else:
             running = _Running(commit, sync=stream.sync or overdue)
@@ -121,20 +127,25 @@ class Committer:
         if running.settled:
             return  # somebody could not wait
         running.error = running.error or error
-        self._settle(stream, running)
-        if stream in self._again or (stream.log.uncommitted and running.error is None):
+        durable = self._settle(stream, running)
+        # The disk is kept busy: the next commit begins before the publishers of this one are answered.
+        if stream in self._again or (durable and stream.log.uncommitted):
             self._again.discard(stream)
             self._start(stream)
+        if durable:
+            stream.commit_ended()
 
-    def _settle(self, stream: Committing, running: _Running) -> None:
+    def _settle(self, stream: Committing, running: _Running) -> bool:
+        """Whether the commit counts; if so, ``commit_ended`` must follow."""
         running.settled = True
         self._running.pop(stream, None)
         if running.error is not None:
             stream.log.fail_commit(running.commit)
             stream.commit_failed(running.error)
-            return
+            return False
         self._end(stream, running.commit)
-        stream.commit_ended()
+        stream.commit_durable()
+        return True
 
     def _end(self, stream: Committing, commit: Commit) -> None:
         stream.log.end_commit(commit)
@@ -150,7 +161,8 @@ class Committer:
         running = self._running.get(stream)
         if running is not None:
             running.finish()
-            self._settle(stream, running)
+            if self._settle(stream, running):
+                stream.commit_ended()
         self._again.discard(stream)
         commit = stream.log.begin_commit(flush=True)
         stream.commit_begins()
@@ -162,6 +174,7 @@ class Committer:
                 stream.commit_failed(error)
                 raise
             self._end(stream, commit)
+        stream.commit_durable()
         stream.commit_ended()
 
     # -- syncing by a timer -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
+from millrace.protocol.replies import Replies
 
 
 @dataclass(slots=True)
@@ -57,8 +58,8 @@ class World(Protocol):
     ) -> None:
         """Deliver a message in the account."""
 
-    def acknowledge(self, start: bytes, acks: list[tuple[bytes, int, bytes]]) -> None:
-        """Send ``start + sequence + end`` to each reply subject of (reply, sequence, end)."""
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
+        """Send ``start + sequence + end`` to each of `acks`; called at the end of the work at hand."""
 
     def has_interest(self, subject: bytes) -> bool: ...
 

@@ -74,7 +74,11 @@ class Stream:
         self._handles: list[Any] = []
         self._started = False
         self.ingest = Ingest(
-            log, self.dedupe, self.world.now_ns, lambda: account.committer.dirty(self), self.publishing.publish
+            log,
+            self.dedupe,
+            self.world.now_ns,
+            lambda: account.committer.dirty(self),
+            self.publishing.publish,
         )
         self._waiting_acks = Replies()
         self._committing_acks = Replies()
@@ -249,7 +253,6 @@ class Stream:
         self._committing_after, self._committing_outcome = [], []
 
     def commit_ended(self) -> None:
-        self.commit_durable()
         acks, self._durable_acks = self._durable_acks, Replies()
         after, self._durable_after = self._durable_after, []
         outcome, self._durable_outcome = self._durable_outcome, []
@@ -367,7 +370,7 @@ class Stream:
         log = self.log
         first_ts = self._first_time()  # before the counts: it may find that the first is damaged
         first, last = log.first_seq, log.last_seq
-        used = last > 0 or log.messages > 0 or self._purged
+        used = last > 0 or log.messages > 0 or self._purged or self.config.first_seq > 0
         state = StreamState(
             messages=log.messages,
             bytes=self.bytes(),

@@ -6,7 +6,7 @@ whole of it leaves in one write.
 
 from typing import TYPE_CHECKING
 
-from millrace.base.buffer import GrowingBuffer
+from millrace.base.buffer import GrowingBuffer, digits_of
 
 if TYPE_CHECKING:
     from millrace.protocol.parser import Frame
@@ -16,6 +16,7 @@ _MAX_NUMBER = 20  # digits of a 64-bit number
 _CRLF = b"\r\n"
 _BLANK = b" "
 _H = b"H"
+_MSG = b"MSG "
 
 
 class OutBuffer(GrowingBuffer):
@@ -52,6 +53,25 @@ class OutBuffer(GrowingBuffer):
                 frame.body_start + frame.header_size,
                 frame.body_size - frame.header_size + 2,
             )
+
+    def append_answer(
+        self, sid: bytes, source: bytes, at: int, size: int, start: bytes, number: int, end_size: int
+    ) -> int:
+        """Write MSG with ``start + number + end``; its size.  Subject and `end` follow each other in `source`."""
+        body_size = len(start) + digits_of(number) + end_size
+        self.reserve(size + len(sid) + body_size + _MAX_NUMBER + 10)
+        self.put(_MSG, 0, 4)
+        self.put(source, at, size)
+        self.put(_BLANK, 0, 1)
+        self.put(sid, 0, len(sid))
+        self.put(_BLANK, 0, 1)
+        self.put_number(body_size)
+        self.put(_CRLF, 0, 2)
+        self.put(start, 0, len(start))
+        self.put_number(number)
+        self.put(source, at + size, end_size)
+        self.put(_CRLF, 0, 2)
+        return body_size
 
     def _put_reply(self, frame: "Frame") -> None:
         if frame.reply_size:

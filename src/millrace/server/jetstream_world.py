@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from millrace.broker.broker import Broker
     from millrace.broker.session import Session
     from millrace.protocol.outlet import Outlet
+    from millrace.protocol.replies import Replies
 
 
 class AccountWorld:
@@ -53,9 +54,9 @@ class AccountWorld:
     ) -> None:
         self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
 
-    def acknowledge(self, start: bytes, acks: list[tuple[bytes, int, bytes]]) -> None:
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
         self._account.space.answer(acks, start)
-        self._broker.flush_soon()
+        self._broker.tick.flush()
 
     def has_interest(self, subject: bytes) -> bool:
         if subject.startswith(REPLY_PREFIX):

@@ -1,6 +1,6 @@
 cimport cython
 
-from millrace.base.buffer cimport GrowingBuffer
+from millrace.base.buffer cimport GrowingBuffer, read_little
 
 @cython.final
 cdef class Numbers(GrowingBuffer):
@@ -13,7 +13,6 @@ cdef class Numbers(GrowingBuffer):
     cpdef extend(self, list values)
     @cython.locals(index=Py_ssize_t)
     cpdef list to_list(self)
-    @cython.locals(p="const unsigned char*", start=Py_ssize_t, step=Py_ssize_t, value="unsigned long long", byte="unsigned long long")
     cpdef unsigned long long at(self, Py_ssize_t index) noexcept
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cpdef Py_ssize_t first_not_below(self, unsigned long long value) noexcept

@@ -1,8 +1,6 @@
 """Lists of unsigned numbers in little room: in memory as an array of C would be, on disk as differences."""
 
-import cython
-
-from millrace.base.buffer import GrowingBuffer
+from millrace.base.buffer import GrowingBuffer, read_little
 
 
 class Numbers(GrowingBuffer):
@@ -35,15 +33,7 @@ class Numbers(GrowingBuffer):
 
     def at(self, index: int) -> int:
         """The number at `index`, which must be there."""
-        p = self._store
-        start = index * self.width
-        if cython.compiled:
-            value = 0
-            for step in range(self.width):
-                byte = p[start + step]
-                value |= byte << (8 * step)
-            return value
-        return int.from_bytes(p[start : start + self.width], "little")
+        return read_little(self._store, index * self.width, self.width)
 
     def first_not_below(self, value: int) -> int:
         """The index of the first number that is not below `value`; numbers must rise."""

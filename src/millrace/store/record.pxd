@@ -1,6 +1,6 @@
 cimport cython
 
-from millrace.base.buffer cimport GrowingBuffer
+from millrace.base.buffer cimport GrowingBuffer, read_little
 from millrace.store.checksum cimport crc_of
 
 cdef int _MESSAGE
@@ -58,6 +58,4 @@ cdef class Record:
     cpdef bytes headers(self)
     cpdef bytes payload(self)
 
-@cython.locals(value="unsigned long long", byte="unsigned long long", index=Py_ssize_t)
-cdef unsigned long long _read_little(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept
 cdef long long _read_signed(const unsigned char* p, Py_ssize_t at) noexcept

@@ -27,7 +27,7 @@ from enum import IntEnum
 
 import cython
 
-from millrace.base.buffer import GrowingBuffer
+from millrace.base.buffer import GrowingBuffer, read_little
 from millrace.store.checksum import crc_of
 
 
@@ -181,14 +181,14 @@ class Record:
             return _DAMAGED
         if end - at < size:
             return _CUT
-        if verify and _read_little(p, at + 4, 4) != _crc_of_record(p, at, size, base + at):
+        if verify and read_little(p, at + 4, 4) != _crc_of_record(p, at, size, base + at):
             return _DAMAGED
         position = at + _HEADER_SIZE
         header_size = 0
         if kind == _HEADERS:
             if size < _HEADER_SIZE + subject_size + 4:
                 return _DAMAGED
-            header_size = _read_little(p, position, 4)
+            header_size = read_little(p, position, 4)
             position += 4
             if header_size > size - _HEADER_SIZE - 4 - subject_size:
                 return _DAMAGED
@@ -196,7 +196,7 @@ class Record:
         self.kind = kind
         self.start = at
         self.size = size
-        self.seq = _read_little(p, at + 8, 8)
+        self.seq = read_little(p, at + 8, 8)
         self.timestamp = _read_signed(p, at + 16)
         self.subject_start = position
         self.subject_size = subject_size
@@ -222,17 +222,7 @@ class Record:
         return self.buf[self.body_start + self.header_size : self.body_start + self.body_size]
 
 
-def _read_little(p: bytes | bytearray, at: int, count: int) -> int:
-    if cython.compiled:
-        value = 0
-        for index in range(count):
-            byte = p[at + index]
-            value |= byte << (8 * index)
-        return value
-    return int.from_bytes(p[at : at + count], "little", signed=False)
-
-
 def _read_signed(p: bytes | bytearray, at: int) -> int:
     if cython.compiled:
-        return _read_little(p, at, 8)  # the type says the rest
+        return read_little(p, at, 8)  # the type says the rest
     return int.from_bytes(p[at : at + 8], "little", signed=True)

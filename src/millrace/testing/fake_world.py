@@ -25,6 +25,7 @@ from millrace.jetstream.resources import Resources
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame, make_frame
+from millrace.protocol.replies import Replies
 from millrace.store.fs import FileSystem, MemoryFileSystem
 from millrace.subjects.match import matches
 
@@ -185,7 +186,7 @@ class FakeWorld:
     ) -> None:
         self.published.append(Published(subject, payload, headers or b"", reply))
 
-    def acknowledge(self, start: bytes, acks: list[tuple[bytes, int, bytes]]) -> None:
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
         for reply, seq, end in acks:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
 

@@ -274,6 +274,7 @@ def test_a_key_that_is_written_all_the_time_can_be_read() -> None:
     commit.run()
     world.send(b"d.0", b"second")  # replaces the first before its commit has ended
     stream.log.end_commit(commit)
+    stream.commit_durable()
     stream.commit_ended()
     assert [each.payload for each in world.published] == [b"first"]
 
