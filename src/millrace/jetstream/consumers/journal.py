@@ -121,7 +121,7 @@ class Journal:
         for each in replay.consumers():
             found[each.name] = self._restored(each)
         for number in replay.nameless():
-            self._report(f"a consumer is lost: entries of number {number} have no configuration")
+            self._report(f"a consumer is lost, or was never confirmed: number {number} has no configuration")
             self._put_twice(encode_deleted(number, ""))
         for damage in self.log.losses.damages:
             self._report(f"{damage.reason}, {damage.bytes} bytes at {damage.offset} of {damage.path}")
