@@ -78,6 +78,8 @@ class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     cluster: dict[str, str]
     config: msgspec.Raw | None = None
     state: msgspec.Raw
+    consumer_detail: list[msgspec.Raw] = []
+    direct_consumer_detail: list[msgspec.Raw] = []
 
 
 class Jsz(Stats, frozen=True, kw_only=True):
@@ -127,6 +129,10 @@ class EngineView:
             account_details=self._details(options) or msgspec.UNSET,
             total=len(engine.accounts),
         )
+
+    def account(self, account: str, options: JszOptions) -> dict[str, Any]:
+        streams = options.streams or options.consumer
+        return self._detail(self._engine.accounts[account], options, streams=streams)
 
     def _config(self) -> Config:
         options, resources = self._engine.options, self._engine.resources
@@ -211,6 +217,8 @@ class EngineView:
             cluster={"leader": self._engine.server_name},
             config=msgspec.Raw(encode(stream.config)) if options.config else None,
             state=msgspec.Raw(encode(stream.state())),
+            consumer_detail=_consumers(stream, options, direct=False),
+            direct_consumer_detail=_consumers(stream, options, direct=True),
         )
 
     def _streams(self) -> Iterator[tuple[AccountJetStream, Stream]]:
@@ -247,7 +255,9 @@ class EngineView:
         if stream and stream not in account.streams and stream not in account.unrecovered:
             text = f"JetStream stream {quoted(stream)} not found on account {quoted(name)}"
             return HealthError(type=HealthErrorType.STREAM, account=name, stream=stream, error=text)
-        if options.consumer:  # there are none yet
+        if options.consumer and (
+            stream not in account.streams or options.consumer not in account.streams[stream].consumers
+        ):
             text = (
                 f"JetStream consumer {quoted(options.consumer)} not found for stream {quoted(stream)}"
                 f" on account {quoted(name)}"
@@ -310,6 +320,17 @@ class EngineView:
             for gauge, number in zip(gauges, numbers, strict=True):
                 gauge.add_metric([account.name, stream.name], float(number))
         yield from gauges
+
+
+def _consumers(stream: Stream, options: JszOptions, *, direct: bool) -> list[msgspec.Raw]:
+    """What is told about the stream's consumers, or about those of its mirrors and sources."""
+    if not (options.direct_consumer if direct else options.consumer):
+        return []
+    found = (each.info() for each in stream.consumers.values() if each.config.direct is direct)
+    return [
+        msgspec.Raw(encode(info if options.config else msgspec.structs.replace(info, config=None)))
+        for info in found
+    ]
 
 
 def _problems(account: AccountJetStream) -> Iterator[HealthError]:

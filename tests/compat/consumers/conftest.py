@@ -6,7 +6,7 @@ import pytest
 from compat_kit import Dial, ServerFactory, login
 from consumer_kit import Client
 
-from millrace.testing.reference import ServerKind
+from millrace.testing.reference import ServerKind, ServerProcess
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _USED = dict.fromkeys(ServerKind, 0)
@@ -24,14 +24,14 @@ def _config(generation: int) -> str:
 
 
 @pytest.fixture
-def account(shared_server: ServerFactory, server_kind: ServerKind) -> tuple[object, str]:
+def account(shared_server: ServerFactory, server_kind: ServerKind) -> tuple[ServerProcess, str]:
     """A server, and a user of an account there that nobody has used."""
     generation, number = divmod(_USED[server_kind], _ACCOUNTS)
     _USED[server_kind] += 1
-    return shared_server(config=_config(generation), jetstream=True), f"a{number}"
+    return shared_server(config=_config(generation), jetstream=True, monitor=True), f"a{number}"
 
 
 @pytest.fixture
-def js(account: tuple[object, str], join: Dial) -> Client:
+def js(account: tuple[ServerProcess, str], join: Dial) -> Client:
     server, user = account
-    return Client(login(join, server, user, headers=True, no_responders=True))  # type: ignore[arg-type]
+    return Client(login(join, server, user, headers=True, no_responders=True))
