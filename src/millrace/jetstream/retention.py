@@ -71,6 +71,8 @@ class Retention:
             while node is not None and node.count > limit:
                 log.remove(log.first_of(subject))
                 node = log.index.find(subject)
+        if config.discard is DiscardPolicy.NEW:
+            return
         while 0 < config.max_msgs < log.messages:
             log.remove(log.first_seq)
         if config.max_bytes > 0:
@@ -90,10 +92,11 @@ class Retention:
                 while node is not None and node.count > limit:
                     log.remove(log.first_of(subject))
                     node = log.index.find(subject)
-        while 0 < config.max_msgs < log.messages:
-            log.remove(log.first_seq)
-        while config.max_bytes > 0 and log.messages and stream.bytes() > config.max_bytes:
-            log.remove(log.first_seq)
+        if config.discard is DiscardPolicy.OLD:  # otherwise what is there stays, and nothing comes
+            while 0 < config.max_msgs < log.messages:
+                log.remove(log.first_seq)
+            while config.max_bytes > 0 and log.messages and stream.bytes() > config.max_bytes:
+                log.remove(log.first_seq)
         if log.messages != before:
             stream.account.committer.dirty(stream)
 

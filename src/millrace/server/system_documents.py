@@ -21,6 +21,7 @@ from millrace.server.monitor.accountz import (
 )
 from millrace.server.monitor.clusterz import gatewayz, leafz, routez
 from millrace.server.monitor.connz import ConnzOptions, connz
+from millrace.server.monitor.formats import quoted
 from millrace.server.monitor.healthz import HealthzOptions, healthz
 from millrace.server.monitor.jsz import JszOptions, jetstream_of, jsz
 from millrace.server.monitor.queries import BadRequest
@@ -58,9 +59,14 @@ def _account_subsz(server: Server, options: SubszOptions, about: str) -> Any:
 
 
 def _account_jsz(server: Server, options: JszOptions, about: str) -> Any:
-    if jetstream_of(server) is None:
+    view = jetstream_of(server)
+    if view is None:
         raise BadRequest("jetstream not enabled")
-    return jsz(server, msgspec.structs.replace(options, account=about))
+    if about not in server.broker.accounts:
+        raise BadRequest(f"account {quoted(about)} not found")
+    if not view.account_enabled(about):
+        raise BadRequest(f"account {quoted(about)} not jetstream enabled")
+    return view.account(about, options)
 
 
 def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Any:

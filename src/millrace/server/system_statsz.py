@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from millrace.server.monitor.accountz import Amount
 from millrace.server.monitor.formats import number, timestamp
+from millrace.server.monitor.jsz import jetstream_of
 from millrace.server.monitor.process import cores, processor_load, resident_bytes
 from millrace.server.monitor.totals import server_traffic, subscription_count
 from millrace.server.monitor.varz import ByKind
@@ -38,6 +39,7 @@ class Statistics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stale_connection_stats: ByKind | None = None
     stalled_clients: int = 0
     active_servers: int
+    jetstream: Any = None
     gomaxprocs: int
 
 
@@ -50,6 +52,7 @@ def statistics(server: Server) -> Statistics:
     """A look at the server now; costs a pass over its connections."""
     broker = server.broker
     traffic = server_traffic(broker)
+    view = jetstream_of(server)
     sent = Amount(msgs=traffic.out_messages, bytes=traffic.out_bytes)
     received = Amount(msgs=traffic.in_messages, bytes=traffic.in_bytes)
     return Statistics(
@@ -71,5 +74,6 @@ def statistics(server: Server) -> Statistics:
         stale_connection_stats=ByKind(clients=broker.stale_connections) if broker.stale_connections else None,
         stalled_clients=broker.stalled_clients,
         active_servers=1,
+        jetstream=view.varz() if view is not None else None,
         gomaxprocs=1,  # messages are handled by one thread
     )

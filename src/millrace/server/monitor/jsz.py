@@ -45,6 +45,9 @@ class JetStreamView(Protocol):
     def jsz(self, options: JszOptions) -> Any:
         """All of `/jsz`; may raise BadRequest."""
 
+    def account(self, account: str, options: JszOptions) -> Any:
+        """What `/jsz` says about an account that has JetStream."""
+
     def health(self, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
         """What is wrong with the streams and consumers asked for (404: they do not exist), or nothing."""
 
