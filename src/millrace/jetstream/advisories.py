@@ -167,7 +167,7 @@ class ConsumerAdvisories:
         self._acked = self._subject(names.METRIC_CONSUMER_ACK)
 
     def _subject(self, pattern: str) -> bytes:
-        return names.fill(pattern, self._stream, self._consumer).encode()
+        return f"{pattern.removesuffix('*.*')}{self._stream}.{self._consumer}".encode()
 
     def created(self) -> None:
         self._action(names.ADVISORY_CONSUMER_CREATED, AdvisoryAction.CREATE)

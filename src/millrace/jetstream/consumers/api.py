@@ -10,7 +10,7 @@ they look at the level of the API that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -77,6 +77,22 @@ Answer = Response | Durable | None
 Handler = Callable[[str, "Request"], Answer]
 
 
+class Configs(Mapping[str, ConsumerConfig]):
+    """The configurations of a stream's consumers, of which mostly one is looked at and there may be many."""
+
+    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+        self._consumers = consumers
+
+    def __getitem__(self, name: str) -> ConsumerConfig:
+        return self._consumers[name].config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consumers)
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+
 class ConsumerApi:
     """The handlers, for one account."""
 
@@ -113,7 +129,8 @@ class ConsumerApi:
         _check_level(request)
         wanted = consumer_config.settle_name(subject, asked)
         stream = self._account.stream(subject.stream)
-        wanted = consumer_config.settle_sourcing(wanted, stream.config, short_hash(nuid()))
+        if wanted.direct and wanted.sourcing:
+            wanted = consumer_config.settle_sourcing(wanted, stream.config, short_hash(nuid()))
         identity = _identity(stream) if wanted.direct or wanted.sourcing else ""
         expected = headers.find(request.headers, _IDENTITY) if identity and request.headers else None
         if expected and expected != identity.encode():
@@ -122,11 +139,12 @@ class ConsumerApi:
         config = consumer_config.check(
             wanted,
             stream.config,
-            {name: consumer.config for name, consumer in stream.consumers.items()},
+            Configs(stream.consumers),
             self._limits(),
             action=asked.action,
             pedantic=asked.pedantic,
             bound=existing is not None and self._is_heard(existing.config.deliver_subject),
+            counted=stream.consumers.counted,
         )
         if existing is None:
             consumer = stream.consumers.add(config, consumer_config.name_of(config) or _new_name(stream))
@@ -138,15 +156,8 @@ class ConsumerApi:
             stream.consumers,
             ConsumerCreateResponse(info=self._info(consumer)),
             _identity_headers(identity),
-            lambda: self._tell_created(consumer, new=existing is None),
+            lambda: _announce(consumer, new=existing is None),
         )
-
-    def _tell_created(self, consumer: Consumer, *, new: bool) -> None:
-        advisories = self._account.advisories.of_consumer(consumer.stream.name, consumer.name)
-        if new:
-            advisories.created()
-        if consumer.paused:
-            advisories.paused(consumer.config.pause_until, paused=True)
 
     def _limits(self) -> ConsumerLimits:
         return ConsumerLimits(account=self._account.options, server=self._account.resources.limits)
@@ -251,6 +262,14 @@ class ConsumerApi:
 def _check_level(request: Request) -> None:
     if beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)
+
+
+def _announce(consumer: Consumer, *, new: bool) -> None:
+    """Tell of a new consumer; and of a pause whoever asks for a consumer that has one."""
+    if new:
+        consumer.advisories.created()
+    if consumer.paused:
+        consumer.advisories.paused(consumer.config.pause_until, paused=True)
 
 
 def _public(stream: Stream) -> list[Consumer]:

@@ -51,6 +51,7 @@ __all__ = [
     "check_new",
     "check_update",
     "complete",
+    "counts",
     "decorated",
     "filters_of",
     "name_of",
@@ -107,6 +108,7 @@ def check(
     action: ConsumerAction = ConsumerAction.CREATE_OR_UPDATE,
     pedantic: bool = False,
     bound: bool = False,
+    counted: int | None = None,
 ) -> ConsumerConfig:
     """The configuration to store for a request, or ApiError; see `check_new` and `check_update`."""
     old = consumers.get(name_of(config))
@@ -114,7 +116,7 @@ def check(
         return check_update(
             old, config, stream, consumers, limits, action=action, pedantic=pedantic, bound=bound
         )
-    return check_new(config, stream, consumers, limits, action=action, pedantic=pedantic)
+    return check_new(config, stream, consumers, limits, action=action, pedantic=pedantic, counted=counted)
 
 
 def check_new(
@@ -125,13 +127,18 @@ def check_new(
     *,
     action: ConsumerAction = ConsumerAction.CREATE_OR_UPDATE,
     pedantic: bool = False,
+    counted: int | None = None,
 ) -> ConsumerConfig:
-    """The configuration to store for a consumer that does not exist, or ApiError."""
+    """The configuration to store for a consumer that does not exist, or ApiError.
+
+    `counted` says how many of `consumers` count, for who knows it without looking at each.
+    """
     new = complete(config, stream, limits, pedantic=pedantic)
     if action is ConsumerAction.UPDATE:
         raise ApiError(Err.CONSUMER_DOES_NOT_EXIST)
-    counted = sum(1 for other in consumers.values() if _counts(other))
-    if _counts(new):
+    if counts(new):
+        if counted is None:
+            counted = sum(1 for other in consumers.values() if counts(other))
         _check_count(counted, stream, limits)
         if stream.retention is RetentionPolicy.WORKQUEUE:
             _check_work_queue(new, consumers, others=counted > 0)
@@ -187,7 +194,7 @@ def same(one: ConsumerConfig, other: ConsumerConfig) -> bool:
     return encode(without_required_level(one)) == encode(without_required_level(other))
 
 
-def _counts(config: ConsumerConfig) -> bool:
+def counts(config: ConsumerConfig) -> bool:
     """Whether it is a consumer of somebody, not of a mirror or source."""
     return not (config.direct or config.sourcing)
 
@@ -218,7 +225,7 @@ def _check_work_queue(config: ConsumerConfig, consumers: Consumers, *, others: b
 def _unique(name: str, filters: list[str], consumers: Consumers) -> bool:
     """Whether no other consumer wants any of it; who wants everything is not asked here."""
     for other, config in consumers.items():
-        if other == name or not _counts(config) or not filters:
+        if other == name or not counts(config) or not filters:
             continue
         taken = filters_of(config)
         if not taken or any(patterns_collide(one, two) for one in filters for two in taken):

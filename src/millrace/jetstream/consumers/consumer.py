@@ -11,10 +11,11 @@ Everything runs on the loop's thread.  Nothing is delivered before it is committ
 
 from __future__ import annotations
 
-import hashlib
 import random
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from millrace.base.ids import short_hash
 from millrace.jetstream.consumers.acks import AckSink, AckSubject
 from millrace.jetstream.consumers.config import paused
 from millrace.jetstream.consumers.config_rules import filters_of
@@ -41,7 +42,6 @@ _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
 _PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _REMOVED: Final = "Unacknowledged message was deleted"
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Consumer:
@@ -416,7 +416,8 @@ class Consumer:
                 raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start seq")
         elif config.deliver_policy is DeliverPolicy.BY_START_TIME:
             assert config.opt_start_time is not None
-            if sseq < (self.stream.log.seq_at_time(int(config.opt_start_time)) or 0):
+            log = self.stream.log
+            if sseq < (log.seq_at_time(int(config.opt_start_time)) or log.last_seq + 1):
                 raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start time")
         elif config.deliver_policy is not DeliverPolicy.ALL:
             raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
@@ -474,9 +475,10 @@ class Consumer:
         return info
 
 
+@lru_cache(maxsize=256)
 def account_hash(name: str) -> str:
     """Of an account, as the second form of ack subjects has it."""
-    return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(name.encode()).digest()[:8])
+    return short_hash(name)
 
 
 def _sampling(frequency: str) -> int:

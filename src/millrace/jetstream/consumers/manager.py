@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from millrace.jetstream.consumers.config import counts
 from millrace.jetstream.consumers.consumer import Consumer
 from millrace.jetstream.consumers.interest import Interest
 from millrace.jetstream.consumers.journal import Alive, Journal
@@ -32,6 +33,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.hungry: dict[Consumer, None] = {}
         self.interest = Interest(self)
         self.count = 0  # without those that mirrors and sources use
+        self.counted = 0  # also without those that sources will keep: what limits are about
         self.journal: Journal | None = None
         self._by_name: dict[str, Consumer] = {}
         self._touched: list[Keeper] = []
@@ -85,6 +87,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
         self.count += not consumer.config.direct
+        self.counted += counts(consumer.config)
         if self.stream.log.gone is None:
             self.stream.log.gone = []
 
@@ -92,6 +95,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         consumer.stop()
         del self._by_name[consumer.name]
         self.count -= not consumer.config.direct
+        self.counted -= counts(consumer.config)
         if not self._by_name:
             self.stream.log.gone = None
 
