@@ -6,8 +6,11 @@ cdef bint _LITTLE_HOST
 
 @cython.locals(digits=Py_ssize_t)
 cpdef Py_ssize_t digits_of(unsigned long long value) noexcept
-@cython.locals(value="unsigned long long", byte="unsigned long long", index=Py_ssize_t)
+@cython.locals(
+    source="const unsigned char*", value="unsigned long long", byte="unsigned long long", index=Py_ssize_t
+)
 cpdef unsigned long long read_little(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept
+@cython.locals(source="const unsigned char*")
 cpdef bint same_bytes(const unsigned char* p, Py_ssize_t first, Py_ssize_t second, Py_ssize_t count) noexcept
 
 cdef class GrowingBuffer:

@@ -93,7 +93,7 @@ class GrowingBuffer:
     def put_little(self, value: int, count: int) -> None:
         """An unsigned number in `count` bytes, the least significant first."""
         if cython.compiled:
-            target = self._store
+            target: Any = self._store
             rest = value
             if _LITTLE_HOST:
                 memcpy(target + self.size, cython.address(rest), count)  # one store where `count` is known
@@ -122,7 +122,8 @@ def read_little(p: bytes | bytearray, at: int, count: int) -> int:
     if cython.compiled:
         value = 0
         if _LITTLE_HOST:
-            memcpy(cython.address(value), p + at, count)
+            source: Any = p
+            memcpy(cython.address(value), source + at, count)
         else:
             for index in range(count):
                 byte = p[at + index]
@@ -134,7 +135,8 @@ def read_little(p: bytes | bytearray, at: int, count: int) -> int:
 def same_bytes(p: bytes, first: int, second: int, count: int) -> bool:
     """Whether `count` bytes at two places are the same; compiled, nothing is checked."""
     if cython.compiled:
-        return memcmp(p + first, p + second, count) == 0
+        source: Any = p
+        return bool(memcmp(source + first, source + second, count) == 0)
     return p[first : first + count] == p[second : second + count]
 
 
@@ -145,5 +147,5 @@ def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
             return False
         first: Any = source
         second: Any = other
-        return memcmp(first + at, second, len(other)) == 0
+        return bool(memcmp(first + at, second, len(other)) == 0)
     return source.startswith(other, at)

@@ -176,7 +176,7 @@ class SubjectSpace:
         return route
 
     def ack_route(self, subject: bytes) -> Route:
-        """The route for an acknowledgement; its subject is used once, so what is kept is who gets them all."""
+        """The route for an acknowledgement; its subject is used once, so what is kept is who gets all."""
         group = self._ack_group(subject)
         if group is None:
             return self.route(subject)

@@ -57,7 +57,10 @@ class OutBuffer(GrowingBuffer):
     def append_answer(
         self, sid: bytes, source: bytes, at: int, size: int, start: bytes, number: int, end_size: int
     ) -> int:
-        """Write MSG with ``start + number + end``; its size.  Subject and `end` follow each other in `source`."""
+        """Write MSG with ``start + number + end``; how long that is.
+
+        Subject and `end` follow each other in `source`.
+        """
         body_size = len(start) + digits_of(number) + end_size
         self.reserve(size + len(sid) + body_size + _MAX_NUMBER + 10)
         self.put(_MSG, 0, 4)

@@ -5,7 +5,6 @@ Binds the engine to the broker's accounts, follows a reload of the configuration
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from millrace.base.clock import SystemClock
@@ -16,6 +15,7 @@ from millrace.jetstream.engine import Engine
 from millrace.jsapi.names import domain_mappings
 from millrace.server.jetstream_view import EngineView
 from millrace.server.jetstream_world import AccountWorld
+from millrace.server.workers import Workers
 
 if TYPE_CHECKING:
     from millrace.jetstream.options import JetStreamOptions
@@ -30,7 +30,7 @@ class JetStreamService:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._clock = SystemClock()
-        self._workers: ThreadPoolExecutor | None = None
+        self._workers: Workers | None = None
         self.engine: Engine | None = None
         self.view: EngineView | None = None
 
@@ -40,7 +40,7 @@ class JetStreamService:
         if not options.enabled:
             return
         broker = self._server.broker
-        self._workers = ThreadPoolExecutor(_COMMITTING_THREADS, thread_name_prefix="millrace-commit")
+        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millrace-commit")
         self.engine = Engine(
             options,
             self._make_world,

@@ -16,20 +16,19 @@ from millrace.jsapi.advisory_types import ClientInfo
 from millrace.jsapi.go_time import Time
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from millrace.base.clock import Clock
     from millrace.broker.accounts import Account
     from millrace.broker.broker import Broker
     from millrace.broker.session import Session
     from millrace.protocol.outlet import Outlet
     from millrace.protocol.replies import Replies
+    from millrace.server.workers import Workers
 
 
 class AccountWorld:
     """See ``jetstream.ports.World``."""
 
-    def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Executor) -> None:
+    def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Workers) -> None:
         self._broker = broker
         self._account = account
         self._workers = workers
@@ -46,8 +45,7 @@ class AccountWorld:
         self._broker.loop.call_soon(callback)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        running = self._broker.loop.run_in_executor(self._workers, work)
-        running.add_done_callback(lambda ended: done(_problem(ended)))
+        self._workers.submit(work, done)
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -121,12 +119,3 @@ class AccountWorld:
             kind="Client",
             client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
         )
-
-
-def _problem(ended: asyncio.Future[None]) -> Exception | None:
-    if ended.cancelled():
-        return RuntimeError("the server is stopping")
-    problem = ended.exception()
-    if problem is not None and not isinstance(problem, Exception):
-        raise problem
-    return problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from millrace.jetstream.engine import Engine
 from millrace.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millrace.server.jetstream_world import AccountWorld
 from millrace.server.server import Server
+from millrace.server.workers import Workers
 
 ACCOUNTS = """
 server_name: ref
@@ -34,7 +34,8 @@ accounts {
 async def engine_in_server(folder: Path) -> AsyncIterator[tuple[Server, Engine]]:
     config = folder / "server.conf"
     config.write_text(ACCOUNTS)
-    with ThreadPoolExecutor(2) as workers:
+    workers = Workers(asyncio.get_running_loop(), 2, "test")
+    try:
         async with Server(config=str(config)) as server:
             broker = server.broker
             options = JetStreamOptions(
@@ -53,6 +54,8 @@ async def engine_in_server(folder: Path) -> AsyncIterator[tuple[Server, Engine]]
                 yield server, engine
             finally:
                 engine.stop()
+    finally:
+        workers.shutdown()
 
 
 async def connect(server: Server, user: str) -> Client:
