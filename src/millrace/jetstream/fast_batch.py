@@ -231,8 +231,12 @@ class FastBatches:
         except ApiError as error:
             self._refused(batch, step, message, reply, error)
             return
-        if message.block:
+        try:
             stream.publishing.check_last_id(message.block)
+        except ApiError:
+            if step.operation is Operation.COMMIT:
+                self._close(step.batch_id)
+            raise
         batch.stored_seq = stream.publishing.store(message)
         if step.operation is Operation.COMMIT:
             self._commit(batch, step, reply)

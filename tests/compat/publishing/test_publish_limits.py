@@ -216,3 +216,25 @@ def test_a_server_has_room_for_so_much_and_no_more(
         js.publish(f"{name}.a", b"x")
         js.publish(f"{name}.a", b"x", {"Nats-Expected-Stream": "wrong"})
         js.state(name)
+
+
+def test_lower_limits_take_nothing_from_a_stream_that_discards_new_messages(js: Scenario) -> None:
+    for storage in ("memory", "file"):
+        name = storage[0].upper()
+        js.create(name, subjects=[f"{name}.>"], storage=storage, discard="new")
+        for number in range(4):
+            js.publish(f"{name}.a", b"%d" % number)
+        js.update(name, max_msgs=2)
+        js.state(name)
+        js.publish(f"{name}.a", b"no")
+        js.update(name, max_msgs=-1, max_bytes=60)
+        js.state(name)
+        js.publish(f"{name}.a", b"no")
+        js.update(name, max_bytes=-1, max_msgs_per_subject=3)
+        js.state(name)
+        js.publish(f"{name}.a", b"yes")
+        js.update(name, max_msgs_per_subject=2, discard_new_per_subject=True)
+        js.state(name)
+        js.publish(f"{name}.a", b"no")
+        js.update(name, discard="old", discard_new_per_subject=False, max_msgs_per_subject=-1, max_msgs=1)
+        js.state(name)

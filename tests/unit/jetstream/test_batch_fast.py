@@ -9,6 +9,7 @@ import pytest
 
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.fast_batch import Operation, Step, parse
+from millrace.jsapi.enums import RetentionPolicy
 from millrace.jsapi.stream_types import StreamConfig
 from millrace.protocol import headers
 from millrace.testing.fake_world import FakeWorld
@@ -213,3 +214,28 @@ def test_a_stream_has_to_allow_it_and_has_limits() -> None:
     assert codes(step(world, 2, APPEND, batch="8")) == [10208]
     account.stream("A").stop()
     assert account.resources.fast_batches == 0
+
+
+def test_a_commit_that_is_refused_for_the_last_id_ends_the_batch() -> None:
+    world = FakeWorld()
+    make(world)
+    refused = step(world, 1, COMMIT, (b"Nats-Expected-Last-Msg-Id", b"x"))
+    assert codes(refused) == [10070]
+    assert step(world, 1, COMMIT) == [end(1, 1)]
+
+
+def test_a_plain_stream_refuses_what_drives_a_batch_and_takes_what_only_looks_like_it() -> None:
+    world = FakeWorld()
+    make(world, allow_batched=False)
+    assert codes(step(world, 1, START)) == [10205]
+    world.send(b"a.1", b"x", reply=b"_I.x$FI")
+    world.settle()
+    assert json.loads(world.published[-1].payload) == {"stream": "A", "seq": 1}
+
+
+def test_nothing_is_kept_that_nobody_is_interested_in() -> None:
+    world = FakeWorld()
+    account = make(world, retention=RetentionPolicy.INTEREST)
+    assert step(world, 1, START) == [ack(0, 5)]
+    assert step(world, 2, COMMIT) == [end(2, 2)]
+    assert (account.stream("A").log.messages, account.stream("A").log.last_seq) == (0, 2)
