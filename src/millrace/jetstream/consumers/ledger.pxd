@@ -8,6 +8,7 @@ cdef class Pending:
     cdef readonly long long at
     cdef readonly long long due
     cdef readonly bint queued
+    cdef readonly bint known
     cdef readonly bint kept
 
 @cython.final

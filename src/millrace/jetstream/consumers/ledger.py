@@ -26,7 +26,8 @@ class Pending:
         self.at = at  # when it was delivered last, or was said to be in progress
         self.due = _NEVER  # when to deliver it again, if not by the common waiting time
         self.queued = False  # it waits to be delivered again
-        self.kept = False  # the journal knows of it
+        self.known = False  # the journal has it as pending
+        self.kept = False  # as it is now
 
 
 class Ledger:
@@ -219,7 +220,7 @@ class Ledger:
             entry = self.pending.pop(each, None)
             if entry is not None:
                 settled.append(each)
-                if entry.kept:
+                if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
         self.floor_dseq = dseq
@@ -266,7 +267,7 @@ class Ledger:
 
     def _settle(self, sseq: int) -> None:
         entry = self.pending.pop(sseq)
-        if entry.kept:
+        if entry.known:
             self._gone.append(sseq)
         self.changed = True
         if not self.pending:
@@ -317,7 +318,7 @@ class Ledger:
         for each in [each for each in self.pending if each < sseq]:
             entry = self.pending.pop(each)
             self.floor_dseq = max(self.floor_dseq, entry.dseq)
-            if entry.kept:
+            if entry.known:
                 self._gone.append(each)
             self._forget_count(each)
         self.floor_sseq = max(self.floor_sseq, sseq - 1)
@@ -364,12 +365,12 @@ class Ledger:
             entry = self.pending[sseq]
             if entry.kept:
                 break
-            entry.kept = True
+            entry.kept = entry.known = True
             fresh.append((sseq, entry.dseq, entry.at))
         for sseq in self._moved:
             moved = self.pending.get(sseq)
             if moved is not None and not moved.kept:
-                moved.kept = True
+                moved.kept = moved.known = True
                 fresh.append((sseq, moved.dseq, moved.at))
         self._moved = []
         gone = self._gone
@@ -394,7 +395,7 @@ class Ledger:
         self.pending.clear()
         for sseq, (dseq, at) in sorted(pending.items(), key=lambda item: (item[1][1], item[0])):
             entry = Pending(dseq, at)
-            entry.kept = True
+            entry.kept = entry.known = True
             self.pending[sseq] = entry
             if self.backoff:
                 self._plan(sseq, entry, at + self._wait_of(sseq))
