@@ -49,6 +49,10 @@ class GrowingBuffer:
             data = bytes(memoryview(self._store)[: self.size])
         return data
 
+    def view(self) -> memoryview:
+        """All bytes so far, without a copy; the buffer must not grow before the view is released."""
+        return memoryview(self._store)[: self.size]
+
     def reserve(self, extra: int) -> None:
         if self.size + extra > self._capacity:
             self._grow(extra)

@@ -124,16 +124,19 @@ class Commit:
         file = self._open(segment, create=is_new)
         self._restore(segment, buffer.base)
         buffer.seal()
-        start, data = buffer.base, buffer.peek()
-        if is_new:
-            self.folder_changed = True
-            start, data = 0, file_header(segment.start_seq) + data
-        # What a commit that failed had written may be lost although it can be read.  It is written
-        # again as it is, never cut off first: the next file may be there already.
-        before = file.size() - start
-        if before > 0:
-            file.overwrite(start, data[:before])
-        file.append(data[before:])
+        start = buffer.base
+        with buffer.view() as view:
+            data: bytes | memoryview = view
+            if is_new:
+                self.folder_changed = True
+                start, data = 0, file_header(segment.start_seq) + view
+            # What a commit that failed had written may be lost although it can be read.  It is written
+            # again as it is, never cut off first: the next file may be there already.
+            before = file.size() - start
+            if before > 0:
+                file.overwrite(start, bytes(data[:before]))
+                data = bytes(data[before:])
+            file.append(data)
 
     def _restore(self, segment: Segment, end: int) -> None:
         """After a failed sync: write again what earlier commits had written without one."""

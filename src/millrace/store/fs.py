@@ -18,7 +18,7 @@ from millrace.store.errors import StoreError
 class File(Protocol):
     """A file that grows at its end."""
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Write all of `data` at the end; after an error nothing of it counts."""
 
     def sync(self) -> None:
@@ -101,7 +101,7 @@ class RealFile:
             raise StoreError(op, self.path, "it is closed")
         return self._fd
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         fd = self._descriptor("write")
         try:
             _write(fd, self._end, data)
@@ -149,7 +149,7 @@ class RealFile:
             os.close(fd)
 
 
-def _write(fd: int, offset: int, data: bytes) -> None:
+def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
     written = 0
     with memoryview(data) as view:
         while written < len(view):
@@ -271,7 +271,7 @@ class MemoryFile:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         self._data += data
 
     def sync(self) -> None:

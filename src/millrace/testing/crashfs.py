@@ -136,8 +136,8 @@ class CrashFile:
         self._open = True
         self._end = len(inode.data)
 
-    def append(self, data: bytes) -> None:
-        self._write("write", self._end, data)
+    def append(self, data: bytes | memoryview) -> None:
+        self._write("write", self._end, bytes(data))
         self._end += len(data)
 
     def overwrite(self, offset: int, data: bytes) -> None:

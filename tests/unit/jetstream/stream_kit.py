@@ -68,7 +68,7 @@ class DiskFile:
         self._path = path
         self._file = file
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         self._disk.check("write", self._path)
         self._file.append(data)
 
