@@ -199,6 +199,8 @@ class Api:
     def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
         def commit_ended(error: StoreError | None) -> None:
             if error is not None:
+                if answer.undo is not None:
+                    answer.undo()
                 _log.error("%s", error)
                 self._fail(call, ApiError(Err.CONSUMER_STORE_FAILED, err=str(error)))
                 return

@@ -65,12 +65,16 @@ class Commits(Protocol):
 
 @dataclass(slots=True)
 class Durable:
-    """An answer to give when a change is durable, perhaps under headers; `then` is done first."""
+    """An answer to give when a change is durable, perhaps under headers.
+
+    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    """
 
     commits: Commits
     response: Response
     headers: bytes | None = None
     then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
 
 
 Answer = Response | Durable | None
@@ -156,7 +160,8 @@ class ConsumerApi:
             stream.consumers,
             ConsumerCreateResponse(info=self._info(consumer)),
             _identity_headers(identity),
-            lambda: _announce(consumer, new=existing is None),
+            then=lambda: _announce(consumer, new=existing is None),
+            undo=(lambda: _forget(consumer)) if existing is None else None,
         )
 
     def _limits(self) -> ConsumerLimits:
@@ -270,6 +275,12 @@ def _announce(consumer: Consumer, *, new: bool) -> None:
         consumer.advisories.created()
     if consumer.paused:
         consumer.advisories.paused(consumer.config.pause_until, paused=True)
+
+
+def _forget(consumer: Consumer) -> None:
+    """Nobody knows of it, so nobody shall find it."""
+    if consumer.stream.consumers.get(consumer.name) is consumer:
+        consumer.delete()
 
 
 def _public(stream: Stream) -> list[Consumer]:

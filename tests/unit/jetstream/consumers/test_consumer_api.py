@@ -64,6 +64,22 @@ def test_a_change_that_can_not_be_kept_is_refused(verb: str, request_body: Any) 
     assert NO_SPACE in text
 
 
+def test_a_consumer_that_can_not_be_kept_is_not_there() -> None:
+    site = Site()
+    site.create()
+    site.ask("CONSUMER.CREATE.S.c", body())
+    site.disk.full = True
+    request = {"stream_name": "S", "config": {"durable_name": "e"}}
+    assert site.error("CONSUMER.CREATE.S.e", request)[1] == 10104
+    assert site.ask("CONSUMER.NAMES.S")["consumers"] == ["c"]
+    site.disk.full = False
+    site.world.advance(5)
+    site.world.settle()
+    assert site.ask("CONSUMER.CREATE.S.e", request)["name"] == "e"
+    again = site.restarted()
+    assert again.ask("CONSUMER.NAMES.S")["consumers"] == ["c", "e"]
+
+
 def test_what_is_only_in_memory_waits_for_no_disk() -> None:
     site = Site()
     site.create(storage="memory")
