@@ -164,7 +164,10 @@ class Session:
     def fill(self, *subjects: str) -> None:
         """Publish one message to each, with its number as payload."""
         for number, subject in enumerate(subjects, 1):
-            self.publish(subject, str(number))
+            self._send(subject, str(number), None)
+        for _ in subjects:
+            answer = Reply(self.client.read_frame()).document
+            assert "error" not in answer, answer
 
     def request(
         self, subject: str, body: Body, headers: dict[str, str] | None = None, *, many: bool = False
@@ -196,6 +199,11 @@ class Session:
     def _note(self, asked: str, replies: list[Reply]) -> None:
         answers = [each.recorded() for each in replies]
         self.note(answers if len(answers) != 1 else answers[0], asked=asked)
+
+
+OpenSession = Callable[..., Session]  # server, user and options of CONNECT
+Prepare = Callable[[Session], None]
+JsWith = Callable[[Prepare], Session]
 
 
 def as_bytes(body: Body) -> bytes:

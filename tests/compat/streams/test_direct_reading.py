@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from stream_session import Session
+from stream_session import JsWith, Prepare, Session
 
 DIRECT = "$JS.API.DIRECT.GET"
 SUBJECTS = ["a.>", "b.>"]
@@ -25,7 +25,18 @@ def seven(js: Session, storage: str = "file", **config: Any) -> None:
     js.do("STREAM.MSG.DELETE.S", {"seq": 5})
 
 
-@STORAGES
+def seven_in_files(js: Session) -> None:
+    seven(js)
+
+
+def seven_in_memory(js: Session) -> None:
+    seven(js, "memory")
+
+
+SEVENS = pytest.mark.parametrize("sevens", [seven_in_files, seven_in_memory], ids=["file", "memory"])
+
+
+@SEVENS
 @pytest.mark.parametrize(
     "body",
     [
@@ -72,12 +83,12 @@ def seven(js: Session, storage: str = "file", **config: Any) -> None:
     ],
     ids=str,
 )
-def test_one_message(js: Session, storage: str, body: Any) -> None:
-    seven(js, storage)
+def test_one_message(js_with: JsWith, sevens: Prepare, body: Any) -> None:
+    js = js_with(sevens)
     js.get("S", body)
 
 
-@STORAGES
+@SEVENS
 @pytest.mark.parametrize(
     "body",
     [
@@ -114,12 +125,12 @@ def test_one_message(js: Session, storage: str, body: Any) -> None:
     ],
     ids=str,
 )
-def test_batches(js: Session, storage: str, body: Any) -> None:
-    seven(js, storage)
+def test_batches(js_with: JsWith, sevens: Prepare, body: Any) -> None:
+    js = js_with(sevens)
     js.get("S", body)
 
 
-@STORAGES
+@SEVENS
 @pytest.mark.parametrize(
     "body",
     [
@@ -164,15 +175,15 @@ def test_batches(js: Session, storage: str, body: Any) -> None:
     ],
     ids=str,
 )
-def test_last_of_each_subject(js: Session, storage: str, body: Any) -> None:
-    seven(js, storage)
+def test_last_of_each_subject(js_with: JsWith, sevens: Prepare, body: Any) -> None:
+    js = js_with(sevens)
     js.get("S", body)
 
 
-@STORAGES
+@SEVENS
 @pytest.mark.parametrize("subject", ["a.1", "a.2", "b.1", "a.*", ">", "c", "a", "b.2"])
-def test_last_of_the_subject_in_the_subject(js: Session, storage: str, subject: str) -> None:
-    seven(js, storage)
+def test_last_of_the_subject_in_the_subject(js_with: JsWith, sevens: Prepare, subject: str) -> None:
+    js = js_with(sevens)
     js.get(f"S.{subject}")
     js.get(f"S.{subject}", "{}")
     js.get(f"S.{subject}", {"no_hdr": True})
@@ -198,16 +209,16 @@ def test_last_of_the_subject_in_the_subject(js: Session, storage: str, subject: 
     ],
     ids=str,
 )
-def test_bodies_beside_a_subject(js: Session, body: Any) -> None:
-    seven(js)
+def test_bodies_beside_a_subject(js_with: JsWith, body: Any) -> None:
+    js = js_with(seven_in_files)
     js.ask("DIRECT.GET.S.a.1", body)
 
 
 @pytest.mark.parametrize(
     "level", ["0", "5", "6", "-1", "+5", "05", "five", "", "5.0", " 5", "99999999999999999999", "٥"]
 )
-def test_levels_are_checked(js: Session, level: str) -> None:
-    seven(js)
+def test_levels_are_checked(js_with: JsWith, level: str) -> None:
+    js = js_with(seven_in_files)
     headers = {"Nats-Required-Api-Level": level}
     js.get("S", {"seq": 1}, headers)
     js.get("S.a.1", b"", headers)

@@ -2,10 +2,9 @@
 
 import pytest
 from compat_kit import ServerFactory
-from stream_session import Session
+from stream_session import OpenSession, Session
 from test_stream_lifecycle import CLUSTER_ONLY, ENDPOINTS
 
-from conftest import Open
 from millrace.testing.reference import ServerProcess
 
 MEGABYTE = 2**20
@@ -30,12 +29,6 @@ accounts: {
   C: {jetstream: enabled, users: [{user: "$JS.other.API", password: p}]}
   D: {jetstream: enabled, users: [{user: "$JS.HUB.API", password: p}]}
   WITHOUT: {users: [{user: without, password: p}]}
-}
-"""
-LIMITED = """
-jetstream: {max_mem: 1GB, max_file: 4GB}
-accounts: {
-  %s
 }
 """
 LIMITS = {
@@ -104,18 +97,21 @@ def test_api_calls_are_counted(js: Session) -> None:
 # -- limits ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def limited(open_session: Open, shared_server: ServerFactory, request: pytest.FixtureRequest) -> Session:
-    """A session in an account with the limits that the test is parametrised with."""
-    limits = LIMITS[request.param]
-    test = request.node.originalname
-    account = f"a0: {{jetstream: {{{limits}}}, users: [{{user: a0, password: p}}]}} # {test}"
-    return open_session(shared_server(config=LIMITED % account, jetstream=True))
+def limited_config() -> str:
+    """An account for each of the limits, and another one to be filled."""
+    accounts = "\n".join(
+        f"{kind}_{name}: {{jetstream: {{{limits}}}, users: [{{user: {kind}_{name}, password: p}}]}}"
+        for name, limits in LIMITS.items()
+        for kind in ("shown", "filled")
+    )
+    return f"jetstream: {{max_mem: 1GB, max_file: 4GB}}\naccounts: {{\n{accounts}\n}}\n"
 
 
-@pytest.mark.parametrize("limited", LIMITS, indirect=True)
-def test_limits_are_shown_and_hold(limited: Session) -> None:
-    js = limited
+@pytest.mark.parametrize("limits", LIMITS)
+def test_limits_are_shown_and_hold(
+    open_session: OpenSession, shared_server: ServerFactory, limits: str
+) -> None:
+    js = open_session(shared_server(config=limited_config(), jetstream=True), f"shown_{limits}")
     js.ask("INFO")
     js.ask("STREAM.CREATE.A", {"name": "A", "storage": "file", "max_bytes": 150})
     js.ask("STREAM.CREATE.B", {"name": "B", "storage": "memory", "max_bytes": 90})
@@ -127,9 +123,11 @@ def test_limits_are_shown_and_hold(limited: Session) -> None:
     js.ask("INFO")
 
 
-@pytest.mark.parametrize("limited", ["storage", "memory"], indirect=True)
-def test_an_account_that_is_full_takes_no_more_messages(limited: Session) -> None:
-    js = limited
+@pytest.mark.parametrize("limits", ["storage", "memory"])
+def test_an_account_that_is_full_takes_no_more_messages(
+    open_session: OpenSession, shared_server: ServerFactory, limits: str
+) -> None:
+    js = open_session(shared_server(config=limited_config(), jetstream=True), f"filled_{limits}")
     for name, storage in (("A", "file"), ("B", "memory")):
         js.create(name, storage=storage)
         for size in (300, 300, 300, 300, 10):
@@ -140,7 +138,7 @@ def test_an_account_that_is_full_takes_no_more_messages(limited: Session) -> Non
 # -- accounts without --------------------------------------------------------------------------------------
 
 
-def test_an_account_without_is_told_so(open_session: Open, servers: ServerProcess) -> None:
+def test_an_account_without_is_told_so(open_session: OpenSession, servers: ServerProcess) -> None:
     js = open_session(servers, "without")
     for endpoint in ENDPOINTS:
         js.ask(endpoint)
@@ -155,14 +153,14 @@ def test_an_account_without_is_told_so(open_session: Open, servers: ServerProces
 
 
 def test_the_info_of_a_connection_says_whether_there_is_jetstream(
-    open_session: Open, servers: ServerProcess
+    open_session: OpenSession, servers: ServerProcess
 ) -> None:
     for user in ("with", "without", "sys"):
         js = open_session(servers, user)
         js.note({key: js.client.info.get(key) for key in ("jetstream", "domain")}, asked=f"INFO of {user}")
 
 
-def test_a_server_without_has_no_responders(open_session: Open, shared_server: ServerFactory) -> None:
+def test_a_server_without_has_no_responders(open_session: OpenSession, shared_server: ServerFactory) -> None:
     config = "accounts: {a0: {users: [{user: a0, password: p}]}}"
     js = open_session(shared_server(config=config))
     js.ask("INFO")
@@ -194,14 +192,14 @@ def test_a_server_without_has_no_responders(open_session: Open, shared_server: S
         "ACCOUNT.x",
     ],
 )
-def test_the_system_account(open_session: Open, servers: ServerProcess, verb: str) -> None:
+def test_the_system_account(open_session: OpenSession, servers: ServerProcess, verb: str) -> None:
     js = open_session(servers, "sys")
     js.hear(verb)
     js.hear(verb, "x")
     js.hear(verb, "", {"Nats-Required-Api-Level": "9"})
 
 
-def test_the_system_account_has_an_account_purged(open_session: Open, servers: ServerProcess) -> None:
+def test_the_system_account_has_an_account_purged(open_session: OpenSession, servers: ServerProcess) -> None:
     js = open_session(servers, "purged")
     js.create("A")
     js.create("B", storage="memory")
@@ -215,7 +213,7 @@ def test_the_system_account_has_an_account_purged(open_session: Open, servers: S
 # -- domains -----------------------------------------------------------------------------------------------
 
 
-def test_a_domain_is_part_of_answers(open_session: Open, shared_server: ServerFactory) -> None:
+def test_a_domain_is_part_of_answers(open_session: OpenSession, shared_server: ServerFactory) -> None:
     js = open_session(shared_server(config=DOMAIN, jetstream=True))
     js.note({key: js.client.info.get(key) for key in ("jetstream", "domain")}, asked="INFO")
     js.ask("INFO")
@@ -230,7 +228,7 @@ def test_a_domain_is_part_of_answers(open_session: Open, shared_server: ServerFa
 
 @pytest.mark.parametrize("prefix", ["$JS.hub.API", "$JS.other.API", "$JS.HUB.API"])
 def test_an_api_can_be_asked_by_its_domain(
-    open_session: Open, shared_server: ServerFactory, prefix: str
+    open_session: OpenSession, shared_server: ServerFactory, prefix: str
 ) -> None:
     js = open_session(shared_server(config=DOMAIN, jetstream=True), user=prefix)
     js.ask_subject(f"{prefix}.INFO")
@@ -247,7 +245,7 @@ def test_an_api_can_be_asked_by_its_domain(
     js.do("STREAM.DELETE.S")
 
 
-def test_a_domain_in_an_account_without(open_session: Open, shared_server: ServerFactory) -> None:
+def test_a_domain_in_an_account_without(open_session: OpenSession, shared_server: ServerFactory) -> None:
     js = open_session(shared_server(config=DOMAIN, jetstream=True), "without")
     js.ask("INFO")
     js.ask_subject("$JS.hub.API.INFO")

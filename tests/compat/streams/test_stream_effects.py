@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 from compat_kit import ServerFactory
-from stream_session import Session
-
-from conftest import Open
+from stream_session import OpenSession, Session
 
 STORAGES = pytest.mark.parametrize("storage", ["file", "memory"])
 SUBJECTS = ["a.>", "b.>"]
@@ -231,7 +229,9 @@ accounts: {a0: {jetstream: enabled, users: [{user: a0, password: p}]}}
 """
 
 
-def test_a_server_reserves_no_more_than_it_has(open_session: Open, shared_server: ServerFactory) -> None:
+def test_a_server_reserves_no_more_than_it_has(
+    open_session: OpenSession, shared_server: ServerFactory
+) -> None:
     js = open_session(shared_server(config=TIGHT, jetstream=True))
     js.ask("STREAM.CREATE.A", {"name": "A", "max_bytes": 1500})
     js.ask("STREAM.CREATE.B", {"name": "B", "max_bytes": 1500})
@@ -252,7 +252,7 @@ accounts: {a0: {jetstream: enabled, users: [{user: a0, password: p}]}}
 """
 
 
-def test_a_server_that_is_full_takes_no_more(open_session: Open, shared_server: ServerFactory) -> None:
+def test_a_server_that_is_full_takes_no_more(open_session: OpenSession, shared_server: ServerFactory) -> None:
     js = open_session(shared_server(config=FULL, jetstream=True))
     for name, storage in (("A", "file"), ("B", "memory")):
         js.create(name, storage=storage)

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 from compat_kit import ServerFactory
-from stream_session import Session
-
-from conftest import Open
+from stream_session import OpenSession, Session
 
 ENDPOINTS = (
     "STREAM.CREATE.S",
@@ -97,7 +95,7 @@ def test_a_deleted_stream_can_be_created_anew(js: Session, storage: str) -> None
 )
 def test_bodies(js: Session, endpoint: str, body: str) -> None:
     if endpoint not in ("STREAM.CREATE.S", "STREAM.NAMES", "STREAM.LIST", "INFO"):
-        js.create()
+        js.create(storage="memory")
         js.publish("S", "x")
     js.ask(endpoint, body)
 
@@ -197,7 +195,7 @@ def test_names_must_match(js: Session, token: str, name: str) -> None:
     ids=str,
 )
 def test_a_lenient_server_ignores_names_it_does_not_know(
-    open_session: Open, shared_server: ServerFactory, body: Any
+    open_session: OpenSession, shared_server: ServerFactory, body: Any
 ) -> None:
     js = open_session(shared_server(config=LENIENT, jetstream=True))
     js.ask("STREAM.CREATE.S", body)

@@ -3,7 +3,14 @@
 from typing import Any
 
 import pytest
-from stream_session import Session
+from stream_session import JsWith, Prepare, Session
+
+
+def five_streams(js: Session) -> None:
+    for name, subjects in {"C": ["a.1"], "A": ["a.2.>"], "B": ["b"], "a": ["c.1", "d"]}.items():
+        js.create(name, subjects=subjects, storage="memory")
+    js.create("M", mirror={"name": "C"}, storage="memory")
+    js.publish("a.1")
 
 
 @pytest.mark.parametrize("endpoint", ["STREAM.NAMES", "STREAM.LIST"])
@@ -34,11 +41,8 @@ from stream_session import Session
     ],
     ids=str,
 )
-def test_pages(js: Session, endpoint: str, body: Any) -> None:
-    for name, subjects in {"C": ["a.1"], "A": ["a.2.>"], "B": ["b"], "a": ["c.1", "d"]}.items():
-        js.create(name, subjects=subjects, storage="memory")
-    js.create("M", mirror={"name": "C"}, storage="memory")
-    js.publish("a.1")
+def test_pages(js_with: JsWith, endpoint: str, body: Any) -> None:
+    js = js_with(five_streams)
     answer = js.request(f"$JS.API.{endpoint}", body)[0].document
     # A mirror has what its origin has, sooner or later.
     if endpoint == "STREAM.LIST" and "error" not in answer:
@@ -66,7 +70,24 @@ def test_pages_have_so_many_entries(js: Session, endpoint: str, count: int) -> N
         js.note([answer, len(names), names[:1], names[-1:]], asked=f"{endpoint} from {offset}")
 
 
-@pytest.mark.parametrize("storage", ["file", "memory"])
+def with_gaps(js: Session, storage: str) -> None:
+    js.create(subjects=["a.>", "b.>"], storage=storage)
+    js.fill("a.1", "a.2", "b.1", "a.1", "b.2", "a.3", "b.1")
+    for seq in (1, 2, 4, 6):
+        js.do("STREAM.MSG.DELETE.S", {"seq": seq})
+    js.publish("a.1")
+    js.do("STREAM.MSG.DELETE.S", {"seq": 8})
+
+
+def gaps_in_files(js: Session) -> None:
+    with_gaps(js, "file")
+
+
+def gaps_in_memory(js: Session) -> None:
+    with_gaps(js, "memory")
+
+
+@pytest.mark.parametrize("gaps", [gaps_in_files, gaps_in_memory], ids=["file", "memory"])
 @pytest.mark.parametrize(
     "body",
     [
@@ -96,13 +117,8 @@ def test_pages_have_so_many_entries(js: Session, endpoint: str, count: int) -> N
     ],
     ids=str,
 )
-def test_info_on_request(js: Session, storage: str, body: Any) -> None:
-    js.create(subjects=["a.>", "b.>"], storage=storage)
-    js.fill("a.1", "a.2", "b.1", "a.1", "b.2", "a.3", "b.1")
-    for seq in (1, 2, 4, 6):
-        js.do("STREAM.MSG.DELETE.S", {"seq": seq})
-    js.publish("a.1")
-    js.do("STREAM.MSG.DELETE.S", {"seq": 8})
+def test_info_on_request(js_with: JsWith, gaps: Prepare, body: Any) -> None:
+    js = js_with(gaps)
     answer = js.request("$JS.API.STREAM.INFO.S", body)[0].document
     answer.pop("config", None)
     js.note_masked(answer, asked="STREAM.INFO.S")

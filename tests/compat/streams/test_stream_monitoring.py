@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 from compat_kit import ServerFactory, monitor, publish
-from stream_session import Session
+from stream_session import OpenSession, Session
 
-from conftest import Open
 from millrace.testing.reference import ServerKind, ServerProcess
 
 CONFIG = """
@@ -31,7 +30,7 @@ def server(shared_server: ServerFactory) -> ServerProcess:
 
 
 @pytest.fixture
-def streams(server: ServerProcess, open_session: Open) -> Session:
+def streams(server: ServerProcess, open_session: OpenSession) -> Session:
     """The server with two streams in one account and none in the other."""
     js = open_session(server)
     js.create("F", subjects=["f"], max_bytes=1000)
@@ -103,7 +102,7 @@ def test_healthz(streams: Session, server: ServerProcess, query: str) -> None:
     streams.note(monitor(server, f"/healthz{query}"), asked=f"/healthz{query}")
 
 
-def ask_server(streams: Session, server: ServerProcess, open_session: Open, what: str, body: bytes) -> Any:
+def ask_server(server: ServerProcess, open_session: OpenSession, what: str, body: bytes) -> Any:
     system = open_session(server, "sys")
     subject = f"$SYS.REQ.SERVER.{system.client.info['server_id']}.{what}"
     system.client.send(publish(subject, body, "answer.system"))
@@ -111,8 +110,8 @@ def ask_server(streams: Session, server: ServerProcess, open_session: Open, what
     return json.loads(frame.partition(b"\r\n")[2])
 
 
-def test_statsz(streams: Session, server: ServerProcess, open_session: Open) -> None:
-    found = ask_server(streams, server, open_session, "STATSZ", b"")["statsz"]
+def test_statsz(streams: Session, server: ServerProcess, open_session: OpenSession) -> None:
+    found = ask_server(server, open_session, "STATSZ", b"")["statsz"]
     streams.note_masked(told(found["jetstream"]), asked="STATSZ")
 
 
@@ -120,14 +119,16 @@ def test_statsz(streams: Session, server: ServerProcess, open_session: Open) -> 
     "body", [b"", b'{"accounts":true,"streams":true}', b'{"account":"A","streams":true,"config":true}']
 )
 def test_jsz_of_the_system_account(
-    streams: Session, server: ServerProcess, open_session: Open, body: bytes
+    streams: Session, server: ServerProcess, open_session: OpenSession, body: bytes
 ) -> None:
-    found = ask_server(streams, server, open_session, "JSZ", body)
+    found = ask_server(server, open_session, "JSZ", body)
     streams.note_masked(told(found["data"]), asked=f"JSZ {body.decode()}")
 
 
 @pytest.mark.parametrize("account", ["A", "B", "WITHOUT"])
-def test_jsz_of_an_account(streams: Session, server: ServerProcess, open_session: Open, account: str) -> None:
+def test_jsz_of_an_account(
+    streams: Session, server: ServerProcess, open_session: OpenSession, account: str
+) -> None:
     system = open_session(server, "sys")
     system.client.send(publish(f"$SYS.REQ.ACCOUNT.{account}.JSZ", b'{"streams":true}', "answer.system"))
     found = json.loads(system.client.read_frame().partition(b"\r\n")[2])
@@ -135,7 +136,7 @@ def test_jsz_of_an_account(streams: Session, server: ServerProcess, open_session
 
 
 def test_settings_are_shown(
-    open_session: Open, shared_server: ServerFactory, server_kind: ServerKind
+    open_session: OpenSession, shared_server: ServerFactory, server_kind: ServerKind
 ) -> None:
     more = (
         ", domain: hub, strict: false, unique_tag: 'az:1', limits: {max_ack_pending: 5, max_request_batch: 6,"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from stream_session import Session
+from stream_session import JsWith, Prepare, Session
 
 SUBJECTS = ["a.>", "b.>"]
 SEVEN = ("a.1", "a.2", "b.1", "a.1", "b.2", "a.3", "b.1")
@@ -11,7 +11,25 @@ LONG_AGO = "2001-02-03T04:05:06Z"
 SOME_DAY = "2101-02-03T04:05:06Z"
 
 
-@pytest.mark.parametrize("storage", ["file", "memory"])
+def some_messages(js: Session, storage: str) -> None:
+    js.create(subjects=SUBJECTS, storage=storage)
+    js.publish("a.1", "one")
+    js.publish("a.2", b"\x00\xff\xfe", {"Some": "header", "Other": "value"})
+    js.publish("b.1")
+    js.publish("a.1", "four", {"Nats-Msg-Id": "four"})
+    js.fill("b.2", "a.3", "b.1")
+    js.do("STREAM.MSG.DELETE.S", {"seq": 6})
+
+
+def messages_in_files(js: Session) -> None:
+    some_messages(js, "file")
+
+
+def messages_in_memory(js: Session) -> None:
+    some_messages(js, "memory")
+
+
+@pytest.mark.parametrize("messages", [messages_in_files, messages_in_memory], ids=["file", "memory"])
 @pytest.mark.parametrize(
     "body",
     [
@@ -75,14 +93,8 @@ SOME_DAY = "2101-02-03T04:05:06Z"
     ],
     ids=str,
 )
-def test_message_get(js: Session, storage: str, body: Any) -> None:
-    js.create(subjects=SUBJECTS, storage=storage)
-    js.publish("a.1", "one")
-    js.publish("a.2", b"\x00\xff\xfe", {"Some": "header", "Other": "value"})
-    js.publish("b.1")
-    js.publish("a.1", "four", {"Nats-Msg-Id": "four"})
-    js.fill("b.2", "a.3", "b.1")
-    js.do("STREAM.MSG.DELETE.S", {"seq": 6})
+def test_message_get(js_with: JsWith, messages: Prepare, body: Any) -> None:
+    js = js_with(messages)
     js.ask("STREAM.MSG.GET.S", body)
 
 
