@@ -146,10 +146,11 @@ def test_a_number_that_was_there_already_ends_a_batch(js: Scenario) -> None:
     js.create(allow_batched=True)
     js.listen("f.>")
     for gap in ("ok", "fail"):
-        js.send("s.a", step(1, START, gap=gap), b"1")
-        js.send("s.a", step(2, APPEND, gap=gap), b"2")
-        js.send("s.a", step(2, APPEND, gap=gap), b"2")
-        js.heard("f.>", 2)
+        js.send("s.a", step(1, START, gap=gap, batch=gap), b"1")
+        js.heard("f.>", 1)
+        js.send("s.a", step(2, APPEND, gap=gap, batch=gap), b"2")
+        js.send("s.a", step(2, APPEND, gap=gap, batch=gap), b"2")
+        js.heard("f.>", 1)
     js.stored()
 
 
@@ -303,7 +304,7 @@ def test_fast_batches_are_transformed_and_republished(js: Scenario) -> None:
 def test_fast_batches_have_limits(
     shared_server: ServerFactory, open_scenario: Callable[..., Scenario], account: str
 ) -> None:
-    limits = 'limits: {batch: {max_inflight_per_stream: 2, max_msgs: 3, timeout: "1s"}}'
+    limits = 'limits: {batch: {max_inflight_per_stream: 2, max_msgs: 3, timeout: "2s"}}'
     server = shared_server(config=config_text(f"{{max_mem: 1G, max_file: 1G, {limits}}}"), jetstream=True)
     js = open_scenario(server, account)
     js.create(allow_batched=True)

@@ -113,7 +113,6 @@ def test_messages_go_when_they_are_old(js: Scenario) -> None:
         js.until(name, messages=0)
         js.state(name)
         js.publish(f"{name}.a", b"3")
-        js.state(name)
 
 
 def test_a_shorter_age_holds_for_messages_that_are_there(js: Scenario) -> None:

@@ -85,7 +85,7 @@ def test_times_to_live_go_on(again: Again) -> None:
     js = again()
     js.create(storage="file", allow_msg_ttl=True)
     js.create(
-        "K", subjects=["k.>"], storage="file", subject_delete_marker_ttl=3600 * SECOND, max_age=2 * SECOND
+        "K", subjects=["k.>"], storage="file", subject_delete_marker_ttl=3600 * SECOND, max_msgs_per_subject=1
     )
     js.create("A", subjects=["a.>"], storage="file", max_age=SECOND, duplicate_window=SECOND)
     js.publish("s.a", b"1", {"Nats-TTL": "1s"})
@@ -93,7 +93,7 @@ def test_times_to_live_go_on(again: Again) -> None:
     js.publish("s.c", b"3", {"Nats-TTL": "1s"})
     js.publish("s.d", b"4", {"Nats-TTL": "never"})
     js.publish("s.e", b"5")
-    js.publish("k.a", b"1")
+    js.publish("k.a", b"1", {"Nats-TTL": "1s"})
     js.publish("a.a", b"1")
     js = again(kill=True)
     js.until(messages=3)
@@ -110,7 +110,7 @@ def test_times_to_live_go_on(again: Again) -> None:
 def test_schedules_go_on(again: Again) -> None:
     js = again()
     js.create(storage="file", allow_msg_schedules=True)
-    moment = (datetime.now(UTC) + timedelta(seconds=1)).isoformat(timespec="milliseconds")
+    moment = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="milliseconds")
     js.ask_raw("s.once", {"Nats-Schedule": f"@at {moment}", "Nats-Schedule-Target": "s.t"})
     js.ask_raw("s.gone", {"Nats-Schedule": f"@at {moment}", "Nats-Schedule-Target": "s.t"})
     js.publish("s.end", b"", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "s.gone"})

@@ -244,7 +244,7 @@ def test_a_schedule_is_ended_by_a_message_that_names_it(js: Scenario) -> None:
 
 def test_a_schedule_that_is_overwritten_or_removed_is_never_due(js: Scenario) -> None:
     js.create(allow_msg_schedules=True)
-    moment = in_a_moment(seconds=0.7)
+    moment = in_a_moment(seconds=1.5)
     for subject in ("s.over", "s.deleted", "s.kept"):
         js.ask_raw(subject, {"Nats-Schedule": moment, "Nats-Schedule-Target": "s.t"})
     js.publish("s.over", b"plain")
