@@ -84,6 +84,8 @@ class Feed:
         log, delivery = self._log, self._delivery
         removals = log.last_seq - log.messages
         if removals != self._removals:
+            if self._singles:
+                self._singles = deque(sseq for sseq in self._singles if log.has(sseq))
             delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
             self._removals = removals
         elif log.committed > self._counted_to:
@@ -97,6 +99,11 @@ class Feed:
     def has_more(self) -> bool:
         """Whether there is a message to deliver."""
         return self._ledger.next_again() > 0 or self.count() > 0
+
+    def is_full(self) -> bool:
+        """Whether nothing may go out before something is settled; what goes out again always may."""
+        ledger = self._ledger
+        return 0 < self._delivery.max_pending <= len(ledger.pending) and not ledger.waiting_again
 
     # -- sending ----------------------------------------------------------------------------------
 

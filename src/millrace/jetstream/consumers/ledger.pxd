@@ -28,6 +28,7 @@ cdef class Ledger:
     cdef list _moved
     cdef list _gone
     cdef set _counted
+    cdef readonly Py_ssize_t waiting_again
     cdef readonly bint changed
 
     @cython.locals(entry=Pending)
@@ -39,6 +40,8 @@ cdef class Ledger:
     @cython.locals(entry=Pending)
     cpdef unsigned long long next_again(self) except *
     cpdef pop_again(self)
+    cdef _enqueue(self, unsigned long long sseq, Pending entry)
+    cdef void _unqueue(self, Pending entry) noexcept
     cpdef list queue_all(self, long long now)
     @cython.locals(entry=Pending, waiting=Pending, limit="long long", late=list)
     cpdef list expire(self, long long now)

@@ -49,6 +49,7 @@ class Ledger:
         self._moved: list[int] = []  # delayed, and the journal does not know
         self._gone: list[int] = []  # settled, and the journal does not know
         self._counted: set[int] = set()  # redelivered, and the journal does not know
+        self.waiting_again = 0  # how many wait to be delivered again
         self.changed = False  # since ``take_changes``
 
     # -- delivering -------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ class Ledger:
         extra = self.redelivered.get(sseq, 0) + 1
         self.redelivered[sseq] = extra
         self._counted.add(sseq)
-        entry.queued = False
+        self._unqueue(entry)
         entry.kept = False
         entry.at = now
         entry.due = _NEVER
@@ -110,6 +111,18 @@ class Ledger:
     def pop_again(self) -> None:
         """``next_again`` is taken."""
         self._queue.popleft()
+
+    def _enqueue(self, sseq: int, entry: Pending) -> None:
+        entry.queued = True
+        entry.due = _NEVER
+        self.waiting_again += 1
+        self._queue.append(sseq)
+
+    def _unqueue(self, entry: Pending) -> None:
+        """Its place in the queue is out of date."""
+        if entry.queued:
+            entry.queued = False
+            self.waiting_again -= 1
 
     def queue_all(self, now: int) -> list[int]:
         """Deliver everything pending again; what may not be is given up and returned."""
@@ -144,12 +157,10 @@ class Ledger:
             if self.spent(sseq):
                 given_up.append(sseq)
                 continue
-            entry.queued = True
-            entry.due = _NEVER
+            self._enqueue(sseq, entry)
             entry.at = now
             del self.pending[sseq]
             self.pending[sseq] = entry
-            self._queue.append(sseq)
         for sseq in given_up:
             self.give_up(sseq)
         return given_up
@@ -220,6 +231,7 @@ class Ledger:
             entry = self.pending.pop(each, None)
             if entry is not None:
                 settled.append(each)
+                self._unqueue(entry)
                 if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
@@ -250,14 +262,12 @@ class Ledger:
         """Deliver it again as soon as possible."""
         entry = self.pending[sseq]
         if not entry.queued:
-            entry.queued = True
-            entry.due = _NEVER
-            self._queue.append(sseq)
+            self._enqueue(sseq, entry)
 
     def nak_later(self, sseq: int, due: int) -> None:
         """Deliver it again at a time."""
         entry = self.pending[sseq]
-        entry.queued = False
+        self._unqueue(entry)
         entry.at = due - self._wait_of(sseq)  # so that it is due then after a restart, too
         if entry.kept:
             entry.kept = False
@@ -267,6 +277,7 @@ class Ledger:
 
     def _settle(self, sseq: int) -> None:
         entry = self.pending.pop(sseq)
+        self._unqueue(entry)
         if entry.known:
             self._gone.append(sseq)
         self.changed = True
@@ -317,6 +328,7 @@ class Ledger:
         """Nothing below `sseq` will ever be delivered: a purge."""
         for each in [each for each in self.pending if each < sseq]:
             entry = self.pending.pop(each)
+            self._unqueue(entry)
             self.floor_dseq = max(self.floor_dseq, entry.dseq)
             if entry.known:
                 self._gone.append(each)
@@ -344,6 +356,7 @@ class Ledger:
         self.redelivered.clear()
         self.order.clear()
         self._queue.clear()
+        self.waiting_again = 0
         self._later.clear()
         self._moved.clear()
         self._gone.clear()

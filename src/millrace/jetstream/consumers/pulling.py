@@ -67,7 +67,7 @@ class Pulling:
         if not reply:
             return
         consumer = self._consumer
-        again = 1 if consumer.ledger.next_again() else 0
+        again = consumer.ledger.waiting_again
         waits = self.waiting.ask(reply, body, block, self._world.now_ns(), consumer.feed.count(), again)
         self.tell()
         if waits and consumer.paused:
@@ -94,7 +94,10 @@ class Pulling:
             if not consumer.feed.has_more():
                 stopped = stops.END
                 break
-            again = 1 if consumer.ledger.next_again() else 0
+            if consumer.feed.is_full():
+                stopped = stops.FULL
+                break
+            again = 1 if consumer.ledger.waiting_again else 0
             request = waiting.current(now, consumer.delivery.pending + again, len(consumer.ledger.pending))
             self.tell()
             if request is None:
