@@ -161,6 +161,14 @@ def test_an_update_is_in_force_and_on_disk(site: Site) -> None:
     assert site.restarted().ask("STREAM.INFO.S")["config"]["subjects"] == ["t.>"]
 
 
+def test_lower_limits_remove_nothing_where_new_messages_are_discarded(site: Site) -> None:
+    site.update(max_msgs=1, max_bytes=1, discard="new")
+    assert site.state()["messages"] == 4
+    assert site.refusal("s.a")[1] == 10077
+    site.update(max_msgs=1)
+    assert site.state()["messages"] == 1
+
+
 def test_an_update_that_cannot_be_written_changes_nothing(site: Site) -> None:
     site.disk.full = True
     assert site.update(max_msgs=1)["error"]["err_code"] == 10077
