@@ -109,11 +109,14 @@ class Consumer:
 
     def go_on(self) -> None:
         """One that was restored: behind what it delivered, with what is left of that."""
-        self.feed.move(max(self.ledger.delivered_sseq + 1, self.stream.log.first_seq), self.patterns)
-        for sseq in self.ledger.remove_below(self.stream.log.first_seq):
-            self.ledger.remove(sseq)
-        for sseq in [sseq for sseq in self.ledger.pending if not self.stream.log.has(sseq)]:
-            self.ledger.remove(sseq)
+        ledger, log = self.ledger, self.stream.log
+        if not self.stream.sync:  # then a crash can cost messages that were delivered
+            ledger.forget_above(max(log.last_seq, self.config.opt_start_seq - 1))
+        for sseq in ledger.remove_below(log.first_seq):
+            ledger.remove(sseq)
+        for sseq in [sseq for sseq in ledger.pending if not log.has(sseq)]:
+            ledger.remove(sseq)
+        self.feed.move(max(ledger.delivered_sseq + 1, log.first_seq), self.patterns)
         self.stream.consumers.interest.given_back(self)
 
     def start(self) -> None:

@@ -75,6 +75,7 @@ cdef class Ledger:
     cpdef list remove_below(self, unsigned long long sseq)
     @cython.locals(entry=Pending)
     cpdef skip_to(self, unsigned long long sseq)
+    cpdef forget_above(self, unsigned long long sseq)
     cpdef start_at(self, unsigned long long sseq)
     cpdef reset(self, unsigned long long sseq)
     cpdef bint needs(self, unsigned long long sseq, unsigned long long next_sseq) except *

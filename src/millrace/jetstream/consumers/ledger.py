@@ -344,6 +344,15 @@ class Ledger:
             self._later.clear()
         self.changed = True
 
+    def forget_above(self, sseq: int) -> None:
+        """The stream lost what lay above `sseq`, and uses the numbers again."""
+        for each in [each for each in self.pending if each > sseq]:
+            self._settle(each)
+        for each in [each for each in self.redelivered if each > sseq]:
+            self._forget_count(each)
+        self.delivered_sseq = min(self.delivered_sseq, sseq)
+        self.floor_sseq = min(self.floor_sseq, sseq)
+
     def start_at(self, sseq: int) -> None:
         """Nothing was delivered yet; the first message is not below `sseq`."""
         self.reset(sseq)

@@ -351,3 +351,13 @@ def test_a_restored_ledger_goes_on_as_before() -> None:
     assert floors(of) == (1, 3)
     of.deliver(10, 7)
     assert of.pending[10].dseq == 10
+
+
+def test_what_a_stream_lost_is_forgotten() -> None:
+    of = ledger(1, 2, 3)
+    of.ack(1)
+    of.forget_above(2)
+    assert list(of.pending) == [2]
+    assert (delivered(of), floors(of)) == ((3, 2), (1, 1))
+    of.forget_above(1)
+    assert (delivered(of), floors(of)) == ((3, 1), (3, 1))
