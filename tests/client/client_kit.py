@@ -17,9 +17,6 @@ from millrace.client import Client, OrderedConsumer, OrderedMessage
 from millrace.testing.frame_proxy import Fate, Frame
 from millrace.testing.reference import ServerProcess
 
-# The one switch: with it, every test here runs on Millrace, too.
-MILLRACE_SERVES_CONSUMERS: Final = False
-
 PATIENCE_S: Final = 30.0
 BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
 

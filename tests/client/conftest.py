@@ -1,22 +1,27 @@
 """A stream to read on either kind of server, and clients that come back quickly."""
 
-from collections.abc import AsyncIterator, Callable
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from client_kit import MILLRACE_SERVES_CONSUMERS, Connect, Lab, connect_quickly
+from client_kit import Connect, Lab, connect_quickly
 
 from millrace.client import Client
-from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.testing.reference import ServerProcess
 
 
 @pytest.fixture(autouse=True)
-def _servers_with_consumers(request: pytest.FixtureRequest) -> None:
-    if "server_kind" not in request.fixturenames or MILLRACE_SERVES_CONSUMERS:
-        return
-    if request.getfixturevalue("server_kind") is ServerKind.MILLRACE:
-        pytest.skip("Millrace has no consumers yet")
+def _library_may_stumble(stray_loop_exceptions: list[str]) -> Iterator[None]:
+    """Forgive nats-py an error at the end of an attempt to reconnect that another one has overtaken."""
+    yield
+    gc.collect()  # such an error is told when its task is forgotten, and shall be in the test it belongs to
+    stray_loop_exceptions[:] = [
+        text
+        for text in stray_loop_exceptions
+        if not ("Client._attempt_reconnect" in text and "InvalidStateError" in text)
+    ]
 
 
 @pytest.fixture

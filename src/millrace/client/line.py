@@ -28,7 +28,6 @@ class Line:
     def __init__(self, api: Api, stream: str, name: str, receive: Receiver) -> None:
         self.name = name
         self.inbox: str = api.connection.new_inbox()
-        self.epoch: int = api.connection.stats["reconnects"]  # of the connection, when this line was made
         self._api = api
         self._stream = stream
         self._receive = receive

@@ -81,6 +81,8 @@ class Reading:
         self._releases = Releases()
         self._trouble = asyncio.Event()
         self._trouble_reason = ResetReason.GAP
+        self._epoch = 0  # how often the connection had been built anew when the present line was asked for
+        self._attempt: asyncio.Timeout | None = None  # to make a line, while it is under way
         self._nudge = asyncio.Event()  # ends a wait before the next attempt
         self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=random.Random())
         self._watch = HeartbeatWatch(
@@ -97,15 +99,15 @@ class Reading:
     async def open(self) -> None:
         """Make the first consumer; what goes wrong is raised and ends the reading."""
         self.phase = step(self.phase, Event.OPEN)
+        self._link.listen(self._connection_changed)
         try:
-            await self._make_line()
+            await self._attempt_line()
         except BaseException as error:
             await self._hang_up()
             await self._releases.ended()
             self._fail(error if isinstance(error, Exception) else ClientClosed("opening was cancelled"))
             raise
         self.phase = step(self.phase, Event.MADE)
-        self._link.listen(self._connection_changed)
         self._supervisor = asyncio.get_running_loop().create_task(self._supervise())
 
     async def close(self) -> None:
@@ -158,7 +160,7 @@ class Reading:
             self._trouble.clear()
             await self._pause()
             try:
-                await self._make_line()
+                await self._attempt_line()
             except RequestRefused as refusal:
                 if not refusal.may_pass:
                     raise
@@ -177,6 +179,17 @@ class Reading:
             self._nudge.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._nudge.wait(), delay_s)
+
+    async def _attempt_line(self) -> None:
+        """Make a line, but do not wait for answers that went down with a connection."""
+        self._epoch = self._api.connection.stats["reconnects"]
+        try:
+            async with asyncio.timeout(None) as self._attempt:
+                await self._make_line()
+        except TimeoutError:
+            raise ServerUnavailable("the connection was lost in between") from None
+        finally:
+            self._attempt = None
 
     async def _make_line(self) -> None:
         connection = self._api.connection
@@ -220,13 +233,18 @@ class Reading:
             self._trouble.set()
 
     def _connection_changed(self) -> None:
-        self._nudge.set()
-        if self._api.connection.is_closed:
+        closed = self._api.connection.is_closed
+        if closed or self._epoch != self._api.connection.stats["reconnects"]:
+            self._nudge.set()
+            attempt, self._attempt = self._attempt, None
+            if attempt is not None:
+                attempt.reschedule(asyncio.get_running_loop().time())
+            else:
+                self._lost(ResetReason.RECONNECTED)
+        if closed:
             if self._supervisor is not None:
                 self._supervisor.cancel()
             self._fail(ClientClosed("the connection was closed"))
-        elif self._line is not None and self._line.epoch != self._api.connection.stats["reconnects"]:
-            self._lost(ResetReason.RECONNECTED)
 
     # -- what arrives ---------------------------------------------------------------------------------
 
