@@ -1,4 +1,4 @@
-"""What of nats.py is run: its two client libraries' own tests, and the tests left out with the reason.
+"""What of nats.py is run: its client libraries' own tests, and the tests left out with the reason.
 
 Whole files or single tests are left out, nothing by pattern, so that a test that joins upstream is run.
 """
@@ -8,7 +8,6 @@ from typing import Final
 
 CLUSTER: Final = "starts servers that are joined by routes; Millrace is a single server"
 JWT: Final = "the server runs in operator (JWT) mode, which Millrace refuses"
-JETSTREAM: Final = "needs JetStream, which is not there yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ NATS: Final = Suite(
     modules=("pytest", "pytest_asyncio", "nkeys", "aiohttp"),
     python=(3, 8),
     ports=(4221, 4222, 4223, 4224, 4225, 4555, 8080, 8081, 8222, 8223, 8224, 8225),
-    left_out_files={"nats/tests/test_js.py": JETSTREAM},
+    left_out_files={},
     left_out_tests={
         **dict.fromkeys(
             (
@@ -88,4 +87,28 @@ NATS_CORE: Final = Suite(
     },
 )
 
-SUITES: Final = (NATS, NATS_CORE)
+NATS_JETSTREAM: Final = Suite(
+    name="nats-jetstream",
+    folder="nats-jetstream",
+    tests="tests",
+    sources=("nats-jetstream/src", "nats-core/src", "nats-server/src"),
+    modules=("pytest", "pytest_asyncio"),
+    python=(3, 13),
+    ports=(),
+    left_out_files={},
+    left_out_tests={},
+)
+
+NATS_KEY_VALUE: Final = Suite(
+    name="nats-key-value",
+    folder="nats-key-value",
+    tests="tests",
+    sources=("nats-key-value/src", "nats-jetstream/src", "nats-core/src", "nats-server/src"),
+    modules=("pytest", "pytest_asyncio", "nkeys"),
+    python=(3, 13),
+    ports=(),
+    left_out_files={},
+    left_out_tests={},
+)
+
+SUITES: Final = (NATS, NATS_CORE, NATS_JETSTREAM, NATS_KEY_VALUE)
