@@ -23,6 +23,8 @@ cdef class GrowingBuffer:
     cpdef bytes take(self)
     @cython.locals(store="const char*")
     cpdef bytes peek(self)
+    @cython.locals(store="const char*")
+    cpdef bytes cut(self, Py_ssize_t start, Py_ssize_t count)
     @cython.final
     cdef inline int reserve(self, Py_ssize_t extra) except -1
     @cython.locals(capacity=Py_ssize_t)
@@ -40,3 +42,6 @@ cdef class GrowingBuffer:
 
 @cython.locals(first="const char*", second="const char*")
 cpdef bint equal_bytes(bytes source, Py_ssize_t at, bytes other) except *
+
+@cython.locals(first="const unsigned char*", second="const unsigned char*")
+cpdef bint equal_parts(const unsigned char* p, Py_ssize_t at, const unsigned char* other, Py_ssize_t count) noexcept

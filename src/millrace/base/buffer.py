@@ -53,6 +53,15 @@ class GrowingBuffer:
         """All bytes so far, without a copy; the buffer must not grow before the view is released."""
         return memoryview(self._store)[: self.size]
 
+    def cut(self, start: int, count: int) -> bytes:
+        """A copy of some of the bytes, which must be there."""
+        if cython.compiled:
+            store: Any = self._store
+            data: bytes = store[start : start + count]
+        else:
+            data = bytes(memoryview(self._store)[start : start + count])
+        return data
+
     def reserve(self, extra: int) -> None:
         if self.size + extra > self._capacity:
             self._grow(extra)
@@ -153,3 +162,12 @@ def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
         second: Any = other
         return bool(memcmp(first + at, second, len(other)) == 0)
     return source.startswith(other, at)
+
+
+def equal_parts(p: bytes | bytearray, at: int, other: bytes, count: int) -> bool:
+    """Whether the first `count` bytes of `other` stand at `at`; compiled, nothing is checked."""
+    if cython.compiled:
+        first: Any = p
+        second: Any = other
+        return bool(memcmp(first + at, second, count) == 0)
+    return p[at : at + count] == other[:count]

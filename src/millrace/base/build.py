@@ -31,6 +31,7 @@ COMPILED_MODULES: Final = (
     "millrace.store.record",
     "millrace.store.numbers",
     "millrace.store.index",
+    "millrace.store.subject_list",
     "millrace.store.segment",
     "millrace.store.summary",
     "millrace.store.scan",

@@ -26,9 +26,12 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
 
 def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> bytes:
     """A flag for each subject from number `start` on that falls under one of `patterns`."""
-    return bytes(
-        any(matches(subject, pattern) for pattern in patterns) for subject in segment.subjects[start:]
-    )
+    subjects = segment.subjects
+    flags = bytearray()
+    for number in range(start, subjects.count):
+        subject = subjects.at(number)
+        flags.append(any(matches(subject, pattern) for pattern in patterns))
+    return bytes(flags)
 
 
 def bounds(index: SubjectIndex, pattern: bytes, last: int) -> tuple[int, int]:

@@ -268,6 +268,9 @@ class Log:
                 each.segment.pins -= 1
             for segment in commit.removed:
                 _close(segment)
+            for segment in work.unsummarized:
+                if segment.summarized:
+                    segment.forget_sums()
             work = Work(
                 unsummarized=[each for each in work.unsummarized if not each.summarized],
                 doomed=[] if commit.removed else work.doomed,

@@ -2,6 +2,7 @@ cimport cython
 
 from millrace.store.numbers cimport Numbers
 from millrace.store.record cimport RecordBuffer
+from millrace.store.subject_list cimport SubjectList
 
 cdef Py_ssize_t _FILE_HEADER_SIZE
 cdef unsigned int _HEADER_BIT
@@ -40,17 +41,16 @@ cdef class Segment:
     cdef readonly Numbers subject_of
     cdef readonly Numbers seqs
     cdef readonly Numbers others
-    cdef readonly list subjects
+    cdef readonly SubjectList subjects
     cdef readonly Numbers counts
     cdef readonly Numbers firsts
     cdef readonly Numbers lasts
-    cdef dict _subject_ids
 
     cpdef Py_ssize_t write(
         self, int kind, unsigned long long seq, long long timestamp, bytes subject,
         bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
     ) except -1
-    @cython.locals(ordinal=Py_ssize_t, number="unsigned int", found=object)
+    @cython.locals(ordinal=Py_ssize_t, number="unsigned int", known=Py_ssize_t)
     cpdef Py_ssize_t note(
         self, unsigned long long seq, long long timestamp, bytes subject, bint has_headers, Py_ssize_t size
     ) except -1
@@ -87,7 +87,8 @@ cdef class Segment:
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
-    cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, list subjects)
+    cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, SubjectList subjects)
     cpdef adopt_tables(self, Segment other)
     cpdef become(self, Segment other)
     cpdef unload(self)
+    cpdef forget_sums(self)

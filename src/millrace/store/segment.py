@@ -24,6 +24,7 @@ from millrace.store.checksum import crc32c
 from millrace.store.fs import File
 from millrace.store.numbers import Numbers
 from millrace.store.record import RecordBuffer
+from millrace.store.subject_list import SubjectList
 
 MAGIC = b"MRL\x01"
 FILE_HEADER_SIZE = 16
@@ -79,11 +80,10 @@ class Segment:
         self.subject_of = Numbers(4)
         self.seqs: Numbers | None = None
         self.others = Numbers(4)  # where records lie that are no messages
-        self.subjects: list[bytes] = []
+        self.subjects = SubjectList()
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
         self.lasts = Numbers(8)
-        self._subject_ids: dict[bytes, int] = {}
 
     # -- growing ----------------------------------------------------------------------------------
 
@@ -113,13 +113,9 @@ class Segment:
                 self.base_seq = seq
             else:
                 self._make_sparse(seq)
-        found = self._subject_ids.get(subject)
-        if found is not None:
-            number = found
-        else:
-            number = len(self.subjects)
-            self._subject_ids[subject] = number
-            self.subjects.append(subject)
+        known = self.subjects.count
+        number = self.subjects.add(subject)
+        if self.subjects.count > known:
             self.counts.push(0)
             self.firsts.push(seq)
             self.lasts.push(0)
@@ -226,7 +222,7 @@ class Segment:
         return ordinal
 
     def subject_at(self, ordinal: int) -> bytes:
-        return self.subjects[self.subject_of.at(ordinal) & _SUBJECT_MASK]
+        return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
 
     def has_headers(self, ordinal: int) -> bool:
         return self.subject_of.at(ordinal) & _HEADER_BIT != 0
@@ -290,7 +286,7 @@ class Segment:
         return found
 
     def subject_id(self, subject: bytes) -> int:
-        return self._subject_ids.get(subject, -1)
+        return self.subjects.find(subject)
 
     # -- removing ---------------------------------------------------------------------------------
 
@@ -313,7 +309,7 @@ class Segment:
         subject_of: Numbers,
         seqs: Numbers | None,
         others: Numbers,
-        subjects: list[bytes],
+        subjects: SubjectList,
     ) -> None:
         self.loaded = True
         self.epoch += 1
@@ -322,7 +318,6 @@ class Segment:
         self.subject_of = subject_of
         self.seqs = seqs
         self.subjects = subjects
-        self._subject_ids = {subject: number for number, subject in enumerate(subjects)}
 
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
@@ -357,8 +352,11 @@ class Segment:
         self.subject_of = Numbers(4)
         self.seqs = None
         self.others = Numbers(4)
-        self.subjects = []
+        self.subjects = SubjectList()
+        self.forget_sums()
+
+    def forget_sums(self) -> None:
+        """There is a summary, which has them."""
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
         self.lasts = Numbers(8)
-        self._subject_ids = {}

@@ -17,6 +17,7 @@ from millrace.base.buffer import GrowingBuffer
 from millrace.store.checksum import crc32c
 from millrace.store.numbers import Numbers, pack_rising, unpack_rising
 from millrace.store.segment import Segment
+from millrace.store.subject_list import SubjectList
 
 MAGIC = b"MRSUM\x01\x00\x00"
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
@@ -204,7 +205,10 @@ def load_tables(segment: Segment, summary: Summary) -> None:
         table.push((value >> 1) | (_HEADER_BIT if value & 1 else 0))
     position += count * width if width else 4
     seqs = Numbers(8, data[position : position + 8 * count]) if summary.sparse else None
-    segment.load(offsets, table, seqs, others, [each.subject for each in summary.subjects])
+    subjects = SubjectList()
+    for each in summary.subjects:
+        subjects.add(each.subject)
+    segment.load(offsets, table, seqs, others, subjects)
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:
