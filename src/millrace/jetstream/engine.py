@@ -140,6 +140,11 @@ class Engine:
             world = self._make_world(name)
             self._serve(name, DisabledApi(world, self._advisories(name, world, None)))
 
+    def leave_alone(self, name: str) -> None:
+        """An account that has no JetStream is not told so any more: somebody else answers."""
+        if isinstance(self._apis.get(name), DisabledApi):
+            self._apis.pop(name).stop()
+
     def _purge(self, name: str) -> None:
         """Delete all streams of an account."""
         account = self.accounts.get(name)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from millrace.base.clock import SystemClock
 from millrace.broker.info import SERVER_VERSION
-from millrace.broker.options import MapDestination, SubjectMapping
+from millrace.broker.options import ExportKind, Import, MapDestination, SubjectMapping
 from millrace.config.reload import Area, ReloadPlan
 from millrace.jetstream.engine import Engine
-from millrace.jsapi.names import domain_mappings
+from millrace.jsapi.names import API_ALL, domain_mappings
 from millrace.server.jetstream_view import EngineView
 from millrace.server.jetstream_world import AccountWorld
 from millrace.server.workers import Workers
@@ -77,10 +77,14 @@ class JetStreamService:
         return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
 
     def _refuse_others(self, engine: Engine) -> None:
-        """Accounts without JetStream are told so; nobody asks in the system account."""
+        """Accounts without JetStream are told so, unless they use another account's under its own name."""
         broker = self._server.broker
-        for name in broker.accounts:
-            if name != broker.options.system_account:
+        for name, account in broker.accounts.items():
+            if name == broker.options.system_account:
+                continue
+            if any(_is_whole_api(each) for each in account.configured.imports):
+                engine.leave_alone(name)
+            else:
                 engine.refuse(name)
 
     def _map_domain(self, options: JetStreamOptions) -> None:
@@ -106,3 +110,7 @@ class JetStreamService:
             self._map_domain(options)
             self.engine.reconfigure(options)
             self._refuse_others(self.engine)
+
+
+def _is_whole_api(imported: Import) -> bool:
+    return imported.kind is ExportKind.SERVICE and (imported.to or imported.subject) == API_ALL

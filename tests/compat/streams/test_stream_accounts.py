@@ -250,3 +250,72 @@ def test_a_domain_in_an_account_without(open_session: OpenSession, shared_server
     js.ask("INFO")
     js.ask_subject("$JS.hub.API.INFO")
     js.ask_subject("$JS.hub.API.STREAM.NAMES")
+
+
+# -- the API of another account ----------------------------------------------------------------------------
+
+IMPORTS = """
+server_name: probe
+jetstream: {max_mem: 1GB, max_file: 4GB}
+accounts: {
+  A: {jetstream: enabled, users: [{user: a, password: p}], exports: [
+    {service: "$JS.API.>", response_type: stream}
+    {service: "orders.>"}
+  ]}
+  B: {users: [{user: without, password: p}], imports: [
+    {service: {account: A, subject: "$JS.API.>"}}
+    {service: {account: A, subject: "orders.>"}}
+  ]}
+  C: {jetstream: enabled, users: [{user: with, password: p}], imports: [
+    {service: {account: A, subject: "$JS.API.>"}, to: "from_a.API.>"}
+  ]}
+  D: {users: [{user: some, password: p}], imports: [
+    {service: {account: A, subject: "$JS.API.STREAM.NAMES"}}
+    {service: {account: A, subject: "$JS.API.DIRECT.GET.S"}}
+  ]}
+}
+"""
+
+
+def with_orders(open_session: OpenSession, shared_server: ServerFactory, user: str) -> Session:
+    """A session of a user who imports from an account that has a stream."""
+    server = shared_server(config=IMPORTS, jetstream=True)
+    owner = open_session(server, "a")
+    if owner.do("STREAM.NAMES")["total"] == 0:
+        owner.create("S", subjects=["orders.>"], allow_direct=True, storage="memory")
+        owner.publish("orders.1", "one")
+    return open_session(server, user)
+
+
+def test_an_account_without_uses_the_api_of_another(
+    open_session: OpenSession, shared_server: ServerFactory
+) -> None:
+    js = with_orders(open_session, shared_server, "without")
+    js.ask("STREAM.NAMES")
+    js.ask("STREAM.INFO.NONE")
+    js.ask("STREAM.MSG.GET.S", {"seq": 1})
+    js.get("S", {"seq": 1})
+    js.get("S.orders.1")
+    js.get("NONE", {"seq": 1})
+    js.hear("UNKNOWN")
+    js.hear("STREAM.UNKNOWN.S")
+
+
+def test_an_account_with_uses_the_api_of_another_by_another_name(
+    open_session: OpenSession, shared_server: ServerFactory
+) -> None:
+    js = with_orders(open_session, shared_server, "with")
+    js.ask("STREAM.NAMES")
+    js.ask_subject("from_a.API.STREAM.NAMES")
+    js.ask_subject("from_a.API.STREAM.MSG.GET.S", {"seq": 1})
+    js.ask_subject("from_a.API.DIRECT.GET.S", {"seq": 1})
+    js.ask_subject("from_a.API.DIRECT.GET.NONE", {"seq": 1})
+    js.ask("DIRECT.GET.S", {"seq": 1})
+
+
+def test_an_account_may_import_parts_of_an_api(
+    open_session: OpenSession, shared_server: ServerFactory
+) -> None:
+    js = with_orders(open_session, shared_server, "some")
+    js.get("S", {"seq": 1})
+    js.ask("STREAM.INFO.S")

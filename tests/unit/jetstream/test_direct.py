@@ -178,6 +178,17 @@ def test_the_message_that_crosses_max_bytes_is_the_last(world: FakeWorld) -> Non
     assert get(world, b'{"multi_last":["d.*"],"max_bytes":9}') == [message(4, *place(3, 0)), end(3, 4, 7)]
 
 
+def test_a_batch_is_no_larger_than_what_a_connection_may_have_to_read() -> None:
+    world = FakeWorld()
+    make(world).resources.max_pending = 9
+    assert get(world, b'{"seq":1,"batch":30}') == [
+        message(1, *place(5, 0)),
+        message(3, *place(4, 1)),
+        end(4, 3),
+    ]
+    assert get(world, b'{"multi_last":["d.*"]}') == [message(4, *place(3, 0)), end(3, 4, 7)]
+
+
 def test_multi_last_has_the_last_message_of_each_subject_in_order(world: FakeWorld) -> None:
     everything = [
         message(4, *place(3, 0)),

@@ -82,3 +82,18 @@ async def test_a_reload_changes_which_accounts_have_jetstream(tmp_path: Path) ->
         assert (await ask(a, "$JS.API.INFO"))["error"]["err_code"] == 10039
         await a.close()
         await b.close()
+
+
+async def test_a_reload_that_imports_the_api_of_another_account_ends_our_own_refusals(tmp_path: Path) -> None:
+    exporting = 'jetstream: enabled, exports: [{service: "$JS.API.>", response_type: stream}]'
+    config = write(tmp_path, _ACCOUNTS % (exporting, ""))
+    async with Server(config=config) as server:
+        b = await nats.connect(server.client_url, user="b", password="b")
+        assert (await ask(b, "$JS.API.INFO"))["error"]["err_code"] == 10039
+        write(tmp_path, _ACCOUNTS % (exporting, 'imports: [{service: {account: A, subject: "$JS.API.>"}}]'))
+        reload_configuration(server)
+        assert (await ask(b, "$JS.API.INFO"))["streams"] == 0
+        write(tmp_path, _ACCOUNTS % (exporting, ""))
+        reload_configuration(server)
+        assert (await ask(b, "$JS.API.INFO"))["error"]["err_code"] == 10039
+        await b.close()
