@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
-SERVE_FLAGS ?= -a 127.0.0.1 -p 4222 -m 8222
+SERVE_FLAGS ?= -a 127.0.0.1 -p 4222 -m 8222 -js -sd data
 
 .PHONY: run test test-pure lint fmt build bench soak clean
 
