@@ -150,7 +150,7 @@ def test_a_number_that_was_there_already_ends_a_batch(js: Scenario) -> None:
         js.heard("f.>", 1)
         js.send("s.a", step(2, APPEND, gap=gap, batch=gap), b"2")
         js.send("s.a", step(2, APPEND, gap=gap, batch=gap), b"2")
-        js.heard("f.>", 1)
+        js.heard("f.>", 2)
     js.stored()
 
 
