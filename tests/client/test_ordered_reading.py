@@ -54,10 +54,10 @@ async def test_iteration_goes_on_with_what_is_published_later(lab: Lab) -> None:
     async with lab.client.ordered(lab.stream) as messages, asyncio.timeout(PATIENCE_S):
         async for message in messages:
             seen.append(int(message.data))
-            if message.pending == 0:
-                if seen[-1] == 6:
-                    break
+            if message.stream_seq == 3:
                 await lab.publish(range(4, 7))
+            if message.stream_seq == 6:
+                break
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
