@@ -18,7 +18,7 @@ from millrace.protocol.replies import FIXED_SIZE, Replies
 from millrace.subjects.match import matches
 from millrace.subjects.tree import SubjectTree
 
-_MAX_ROUTES = 65536  # cached subjects of a space; all are dropped when there are more
+_MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")

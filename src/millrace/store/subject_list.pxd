@@ -4,6 +4,9 @@ from millrace.base.buffer cimport GrowingBuffer, equal_parts
 from millrace.store.numbers cimport Numbers
 
 cdef Py_ssize_t _SMALLEST_TABLE
+cdef unsigned long long _BASIS
+cdef unsigned long long _PRIME
+cdef unsigned long long _ALL_BITS
 
 @cython.final
 cdef class SubjectList(GrowingBuffer):

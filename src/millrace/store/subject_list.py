@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from millrace.base.buffer import GrowingBuffer, equal_parts
 from millrace.store.numbers import Numbers
 
+_BASIS = 14695981039346656037
+_PRIME = 1099511628211
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _SMALLEST_TABLE = 16  # slots; always a power of two
 
 
@@ -86,7 +89,7 @@ def _empty_table(slots: int) -> Numbers:
 
 def _hash_of(p: bytes | bytearray, start: int, end: int) -> int:
     """FNV-1a, its upper half mixed in: neighbouring numbers at the end of a subject spread well."""
-    value = 14695981039346656037
+    value = _BASIS
     for index in range(start, end):
-        value = ((value ^ p[index]) * 1099511628211) & 0xFFFFFFFFFFFFFFFF
+        value = ((value ^ p[index]) * _PRIME) & _ALL_BITS
     return (value ^ (value >> 32)) & 0x7FFFFFFF
