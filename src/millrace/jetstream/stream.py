@@ -125,8 +125,10 @@ class Stream:
             self.batches.stop()
         if not config.allow_batched:
             self.fast_batches.stop()
-        if before.retention is not config.retention and not self.has_interest(b">"):
-            self.log.remove_below(self.log.last_seq + 1)
+        if before.retention is not config.retention:
+            if not self.has_interest(b">"):
+                self.log.remove_below(self.log.last_seq + 1)
+            self.consumers.retention_changed()
         self.retention.enforce()
         if self._started:
             self.retention.start()

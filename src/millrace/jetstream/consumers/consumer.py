@@ -34,7 +34,7 @@ from millrace.jsapi.go_time import Time
 
 if TYPE_CHECKING:
     from millrace.jetstream.consumers.keeper import Keeper, NoKeeper
-    from millrace.jetstream.ports import Cancel, Request, World
+    from millrace.jetstream.ports import Cancel, World
     from millrace.jetstream.stream import Stream
     from millrace.store.errors import StoreError
 
@@ -87,8 +87,12 @@ class Consumer:
         delivery.headers_only = config.headers_only
         delivery.max_pending = max(config.max_ack_pending, 0) if not delivery.settles else 0
         self._sample_percent = _sampling(config.sample_freq)
+        self.follow_retention()
+
+    def follow_retention(self) -> None:
+        """An ack may go the short way if it does not decide whether the stream keeps a message."""
         self.acks.plain = (
-            config.ack_policy is AckPolicy.EXPLICIT
+            self.config.ack_policy is AckPolicy.EXPLICIT
             and not self._sample_percent
             and self.stream.config.retention is RetentionPolicy.LIMITS
         )
@@ -125,12 +129,17 @@ class Consumer:
         world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
             identity = account_hash(self.stream.account.name).encode()
+            domain = self.stream.account.domain.encode() or b"_"
+            second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
             self._handles += [
                 world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acks.take),
-                world.capture(b"$JS.ACK.*.%b.%b.%b.>" % (identity, stream, name), self.acks.take),
+                world.capture(second, self.acks.take),
             ]
         self._handles.append(
-            world.serve(b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name), self._asked_for_messages)
+            world.serve(
+                b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name),
+                lambda request: self._asked_for_messages(request.reply, request.payload, request.headers),
+            )
         )
         self._plan_pause()
         self.mode.start()
@@ -202,11 +211,11 @@ class Consumer:
 
     # -- what clients say -------------------------------------------------------------------------
 
-    def _asked_for_messages(self, request: Request) -> None:
+    def _asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
         if isinstance(self.mode, Pulling):
-            self.mode.ask(request.reply, request.payload, request.headers)
-        elif request.reply:
-            self.world.publish(request.reply, b"", headers=_PUSH_BASED)
+            self.mode.ask(reply, body, headers)
+        elif reply:
+            self.world.publish(reply, b"", headers=_PUSH_BASED)
 
     def _acks_came(self) -> None:
         """The first of some plain acks: look after them when all are in."""
@@ -220,14 +229,12 @@ class Consumer:
     def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
         """Anything but a plain ack without an answer."""
         sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
-        self.last_ack_ns = self.world.now_ns()
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
                 self._answer_when_durable(reply)
         elif payload.startswith(b"+NXT"):
             self._acknowledge(sseq, dseq, deliveries, sample=True)
-            if isinstance(self.mode, Pulling):
-                self.mode.ask(reply, payload[4:], b"")
+            self._asked_for_messages(reply, payload[4:], b"")
         elif payload.startswith(b"+TERM"):
             reason = payload[5:].strip().decode(errors="replace")
             if self._terminate(sseq, dseq, deliveries, reason):
@@ -238,7 +245,7 @@ class Consumer:
             elif payload == b"+WPI":
                 self.ledger.progress(sseq, self.world.now_ns())
                 self.keeper.touch()
-            if reply:
+            if reply and sseq:
                 self.world.publish(reply, b"")
 
     def _answer_when_durable(self, reply: bytes) -> None:
@@ -261,6 +268,7 @@ class Consumer:
         entry = self.ledger.pending.get(sseq)
         if entry is not None and sample and self._is_sampled():
             self.advisories.acked(dseq, sseq, self.world.now_ns() - entry.at, deliveries)
+        self.last_ack_ns = self.world.now_ns()
         if self.ledger.ack(sseq):
             self.stream.consumers.interest.settled(self, (sseq,))
         self._unblock()
@@ -268,6 +276,9 @@ class Consumer:
 
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
         """Everything up to here."""
+        if dseq <= self.ledger.floor_dseq or sseq <= self.ledger.floor_sseq:
+            return
+        self.last_ack_ns = self.world.now_ns()
         settled = self.ledger.ack_all(sseq, dseq)
         self.stream.consumers.interest.settled(self, (*settled, sseq))
         self._unblock()

@@ -82,6 +82,11 @@ class Interest:
         if self._rules and consumers:
             self._release_all(max(consumer.ledger.delivered_sseq for consumer in consumers))
 
+    def retention_changed(self) -> None:
+        """The stream may keep messages only for consumers now."""
+        if self._rules and self._manager:
+            self._release_all(self._stream.log.last_seq)
+
     def _release_all(self, last: int) -> None:
         log, record = self._stream.log, self._record
         removed = False

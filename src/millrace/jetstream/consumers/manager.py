@@ -204,6 +204,12 @@ class ConsumerManager(Mapping[str, Consumer]):
                     if sseq in ledger.pending or sseq in ledger.redelivered:
                         consumer.message_removed(sseq)
 
+    def retention_changed(self) -> None:
+        """The stream keeps messages for other reasons than before."""
+        for consumer in self._by_name.values():
+            consumer.follow_retention()
+        self.interest.retention_changed()
+
     def purged(self, subject: bytes | None) -> None:
         """A purge took messages away: nobody is told about those that were not acknowledged."""
         log = self.stream.log

@@ -1,0 +1,179 @@
+"""Which messages a stream lets go once its consumers are done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from millrace.jetstream.stream import Stream
+from millrace.jsapi.consumer_types import ConsumerConfig
+from millrace.jsapi.enums import AckPolicy, RetentionPolicy
+from millrace.jsapi.stream_types import StreamConfig
+from millrace.testing.fake_world import FakeWorld
+
+SECOND = 1_000_000_000
+
+
+class Site:
+    """A stream, and clients that take and acknowledge."""
+
+    def __init__(self, retention: RetentionPolicy) -> None:
+        self.world = FakeWorld()
+        self.account = self.world.account()
+        self.stream: Stream = self.account.add(
+            StreamConfig(
+                name="S",
+                subjects=["a", "b"],
+                retention=retention,
+                max_msgs=-1,
+                max_bytes=-1,
+                max_msgs_per_subject=-1,
+                max_msg_size=-1,
+                max_consumers=-1,
+                duplicate_window=120 * SECOND,
+            )
+        )
+
+    def consumer(self, name: str, **fields: Any) -> None:
+        settings: dict[str, Any] = {
+            "ack_policy": AckPolicy.EXPLICIT,
+            "ack_wait": 30 * SECOND,
+            "max_deliver": -1,
+            "max_ack_pending": 1000,
+            "max_waiting": 512,
+            **fields,
+        }
+        self.stream.consumers.add(ConsumerConfig(durable_name=name, name=name, **settings), name)
+        self.world.settle()
+
+    def publish(self, *subjects: bytes) -> None:
+        for subject in subjects:
+            self.world.send(subject, b"x")
+        self.world.settle()
+
+    def take(self, name: str, count: int) -> list[bytes]:
+        """Ack subjects of what came."""
+        self.world.delivered.clear()
+        body = b'{"batch":%d,"no_wait":true}' % count
+        self.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S." + name.encode(), body, reply=b"_INBOX.me")
+        self.world.settle()
+        return [each.reply for each in self.world.delivered]
+
+    def ack(self, *replies: bytes) -> None:
+        for reply in replies:
+            self.world.send(reply, b"+ACK")
+        self.world.settle()
+
+    @property
+    def kept(self) -> list[int]:
+        log = self.stream.log
+        return list(log.sequences(1, log.last_seq))
+
+
+def test_a_work_queue_lets_go_what_is_acknowledged() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C")
+    site.publish(b"a", b"a", b"a")
+    replies = site.take("C", 3)
+    site.ack(replies[1])
+    assert site.kept == [1, 3]
+
+
+def test_a_work_queue_keeps_what_nobody_has_asked_for() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C", filter_subject="a")
+    site.publish(b"b", b"a")
+    site.ack(*site.take("C", 9))
+    assert site.kept == [1]
+
+
+def test_interest_ends_with_the_last_consumer_that_waits() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("D")
+    site.publish(b"a", b"a")
+    site.ack(*site.take("C", 2))
+    assert site.kept == [1, 2]
+    site.ack(site.take("D", 2)[0])
+    assert site.kept == [2]
+
+
+def test_interest_asks_only_consumers_that_want_the_subject() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", filter_subject="a")
+    site.consumer("D", filter_subject="b")
+    site.publish(b"a", b"b")
+    site.ack(*site.take("C", 2))
+    assert site.kept == [2]
+
+
+def test_what_nobody_wants_is_not_kept_at_all() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", filter_subject="a")
+    site.publish(b"b", b"a")
+    assert site.stream.log.messages == 1
+
+
+def test_a_consumer_that_goes_takes_its_interest_along() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", filter_subject="a")
+    site.consumer("D", filter_subject="b")
+    site.publish(b"a", b"b")
+    site.stream.consumers["D"].delete()
+    site.world.settle()
+    assert site.kept == [1]
+
+
+def test_without_acks_a_delivery_is_enough() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", ack_policy=AckPolicy.NONE, max_ack_pending=0)
+    site.publish(b"a", b"a", b"a")
+    site.take("C", 2)
+    assert site.kept == [3]
+
+
+def test_what_was_given_up_stays() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C", max_deliver=1)
+    site.publish(b"a", b"a")
+    site.take("C", 1)
+    site.world.advance(31)
+    site.ack(*site.take("C", 1))
+    assert site.kept == [1]
+
+
+def test_ack_all_lets_go_everything_below() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", ack_policy=AckPolicy.ALL)
+    site.publish(b"a", b"a", b"a")
+    site.ack(site.take("C", 3)[1])
+    assert site.kept == [3]
+
+
+@pytest.mark.parametrize("acknowledged", [0, 2])
+def test_a_stream_that_turns_to_interest_lets_go_what_is_settled(acknowledged: int) -> None:
+    site = Site(RetentionPolicy.LIMITS)
+    site.consumer("C", filter_subject="a")
+    site.publish(b"a", b"b", b"a")
+    site.ack(*site.take("C", acknowledged or 1)[:acknowledged])
+    config = msgspec.structs.replace(site.stream.config, retention=RetentionPolicy.INTEREST)
+    site.account.update(site.stream, config)
+    site.world.settle()
+    assert site.kept == ([] if acknowledged else [1, 3])
+    site.publish(b"a")
+    site.ack(*site.take("C", 9))
+    assert site.kept == ([] if acknowledged else [1])  # the first one is still in flight
+
+
+def test_a_restart_lets_go_what_was_acknowledged_before() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C")
+    site.publish(b"a", b"a")
+    replies = site.take("C", 2)
+    ledger = site.stream.consumers["C"].ledger
+    ledger.ack(1)  # as if the power had gone before the message was removed
+    site.stream.consumers.interest.recovered()
+    assert site.kept == [2]
+    assert len(replies) == 2
