@@ -8,6 +8,7 @@ cdef int _TOKENS_V2
 cdef int _DOT
 cdef int _ZERO
 cdef long long _NO_NUMBER
+cdef long long _NEVER_DELIVERED
 
 @cython.final
 cdef class AckSubject:

@@ -19,10 +19,11 @@ _TOKENS_V2 = 11
 _DOT = 46
 _ZERO = 48
 _NO_NUMBER = -1
+_NEVER_DELIVERED = 2**62
 
 
 class AckSubject:
-    """The numbers of an ack."""
+    """The numbers of an ack; what is no number names no message, and else does not matter."""
 
     def __init__(self) -> None:
         self.deliveries = 0
@@ -53,7 +54,11 @@ class AckSubject:
         self.sseq = self._number(subject, index)
         index = subject.index(b".", index) + 1
         self.dseq = self._number(subject, index)
-        return self.sseq > 0 and self.dseq >= 0 and self.deliveries >= 0
+        if self.deliveries < 0:
+            self.deliveries = 0
+        if self.sseq < 0:
+            self.sseq = _NEVER_DELIVERED
+        return True
 
     def _number(self, subject: bytes, start: int) -> int:
         """The decimal number that ends before a dot; -1 if it is none."""

@@ -65,6 +65,7 @@ class Keeper:
 
     def delete(self) -> None:
         self._journal.delete(self._name)
+        self.planned = False  # who calls ``write`` looks at that
 
     # -- what happened ----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.jsapi.codec import JsonError, decode_lenient
-from millrace.jsapi.go_duration import parse_duration
+from millrace.jsapi.go_duration import DurationError, parse_duration
 from millrace.jsapi.requests import NakOptions
 
 
@@ -16,5 +16,5 @@ def delay_of(argument: bytes) -> int | None:
         if text.startswith(b"{"):
             return decode_lenient(text, NakOptions).delay
         return parse_duration(text.decode())
-    except (JsonError, ValueError):
+    except (JsonError, DurationError, UnicodeDecodeError):
         return None

@@ -39,6 +39,7 @@ def find_start(
         case DeliverPolicy.BY_START_TIME:
             assert config.opt_start_time is not None
             sseq = log.seq_at_time(int(config.opt_start_time)) or log.last_seq + 1
+            sseq = _first_wanted(log, sseq, patterns)
         case _:
             sseq = log.first_seq
     return Start(max(min(sseq, log.last_seq + 1), log.first_seq, 1))
@@ -48,6 +49,16 @@ def _last(log: Log, patterns: tuple[bytes, ...]) -> int:
     if not patterns:
         return log.last_seq
     return max(log.last_match(log.last_seq, pattern) for pattern in patterns) or log.first_seq
+
+
+def _first_wanted(log: Log, sseq: int, patterns: tuple[bytes, ...]) -> int:
+    """A start time leads to the first message with one of the subjects, if none of them is older.
+
+    The last message of the stream is never gone to.  That only shows in the consumer's info.
+    """
+    firsts = [log.next_match(log.first_seq, pattern) for pattern in patterns]
+    first = min((each for each in firsts if each), default=0)
+    return first if sseq < first < log.last_seq else sseq
 
 
 def _last_per_subject(log: Log, patterns: tuple[bytes, ...]) -> Start:

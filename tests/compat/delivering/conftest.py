@@ -1,0 +1,85 @@
+"""Scenarios about deliveries and acks: each in an account of its own, each compared with its recording."""
+
+import difflib
+import hashlib
+import itertools
+import string
+from collections.abc import Callable, Generator
+
+import pytest
+from compat_kit import Dial, ServerFactory, login
+from delivering_kit import ACCOUNTS, Recording, Scene, config_text
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+_LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_next_account = itertools.count()
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """The transcript."""
+    return []
+
+
+@pytest.fixture
+def scenes() -> list[Scene]:
+    """All clients of the test."""
+    return []
+
+
+@pytest.fixture
+def place(shared_server: ServerFactory) -> tuple[ServerProcess, str]:
+    """A server, and an account there that no other test of this run has used."""
+    return shared_server(config=config_text(), jetstream=True), f"a{next(_next_account) % ACCOUNTS}"
+
+
+@pytest.fixture
+def open_scene(join: Dial, lines: list[str], scenes: list[Scene]) -> Callable[..., Scene]:
+    """`open_scene(server, user)` joins an account; all clients of a test share the transcript."""
+
+    def open_one(server: ServerProcess, user: str = "") -> Scene:
+        wire = login(join, server, user) if user else join(server)
+        scenes.append(Scene(wire, lines))
+        return scenes[-1]
+
+    return open_one
+
+
+@pytest.fixture
+def js(place: tuple[ServerProcess, str], open_scene: Callable[..., Scene]) -> Scene:
+    return open_scene(*place)
+
+
+@pytest.fixture
+def own(place: tuple[ServerProcess, str]) -> str:
+    """The account's hash, as the second form of ack subjects has it."""
+    digest = hashlib.sha256(place[1].encode()).digest()
+    return "".join(_LETTERS[byte % 62] for byte in digest[:8])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Hold what a test has written down against the recording, as a part of the test."""
+    result = yield
+    written = pyfuncitem.funcargs.get("lines")
+    if isinstance(written, list):
+        scenes = pyfuncitem.funcargs.get("scenes")
+        if isinstance(scenes, list) and scenes:
+            scenes[-1].finish()
+        _compare(pyfuncitem, written)
+    return result
+
+
+def _compare(item: pytest.Function, lines: list[str]) -> None:
+    recording = Recording(item.path.stem)
+    kind: ServerKind = item.funcargs["server_kind"]
+    name = item.name.replace(f"{kind}-", "").replace(f"-{kind}", "").replace(f"[{kind}]", "")
+    if item.config.getoption("--record-shapes"):
+        if kind is ServerKind.NATS_SERVER:
+            recording.keep(name, lines)
+        return
+    expected = recording.of(name)
+    assert expected is not None, f"{name} was never recorded"
+    differences = difflib.unified_diff(expected, lines, "recorded", "now", lineterm="", n=3)
+    assert lines == expected, "\n" + "\n".join(differences)
