@@ -1,6 +1,6 @@
 """``python -m benchmarks``: see ``README.md``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import machine, report, servers
 from benchmarks.compare import Row, compare
+from benchmarks.consumer_workloads import CONSUMERS
 from benchmarks.crew import CrewError
 from benchmarks.stream_compare import compare_publishing, compare_store
 from benchmarks.stream_store import STORE, StoreWorkload
@@ -78,16 +79,41 @@ def streams(
             each, ours, theirs, rounds=rounds, scale=scale, progress=progress
         )
 
-    def measure_store(each: StoreWorkload) -> Measure:
+    if quick:
+        rounds, scale = 3, scale / 4
+    suite = {each.workload.name: measure(each) for each in STREAMS}
+    suite |= store_suite(STORE, ours, theirs)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+@application.command()
+def consumers(
+    rounds: Rounds = 7,
+    scale: Scale = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a tenth of the size.")] = False,
+    only: Only = None,
+    json: Json = None,
+    ours: Ours = ServerKind.MILLRACE,
+    theirs: Theirs = ServerKind.NATS_SERVER,
+) -> None:
+    """Reading streams through consumers, many idle consumers, and restarting with them."""
+    if quick:
+        rounds, scale = 3, scale / 10
+    suite = store_suite(CONSUMERS, ours, theirs)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+def store_suite(
+    workloads: Sequence[StoreWorkload], ours: ServerKind, theirs: ServerKind
+) -> dict[str, Measure]:
+    """Of workloads that start their servers themselves."""
+
+    def measure(each: StoreWorkload) -> Measure:
         return lambda rounds, scale, progress: compare_store(
             each, ours, theirs, rounds=min(rounds, each.most_rounds), scale=scale, progress=progress
         )
 
-    if quick:
-        rounds, scale = 3, scale / 4
-    suite = {each.workload.name: measure(each) for each in STREAMS}
-    suite |= {each.name: measure_store(each) for each in STORE}
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    return {each.name: measure(each) for each in workloads}
 
 
 def run(

@@ -29,4 +29,17 @@ BARS: Final[dict[str, float]] = {
     "restart time": 1.0,
     "restart resident": 0.5,
     "restart disk": 1.0,
+    # Consumers.
+    "push-stored": 0.8,
+    "pull-explicit": 1.0,
+    "pull-all": 0.9,
+    "pull-none": 0.9,
+    "publish-and-push": 1.2,
+    "publish-and-push median": 0.5,
+    "hundred-filters": 1.5,
+    "idle-durables made one by one": 1.0,
+    "idle-durables made 100 at once": 1.0,
+    "idle-durables resident": 1.0,
+    "idle-durables publish": 1.0,
+    "needles time": 2.0,
 }

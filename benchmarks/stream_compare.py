@@ -81,6 +81,11 @@ def compare_store(
             for index in (0, 1) if number % 2 == 0 else (1, 0):
                 outcomes[index].append(sides[index].run())
     return [
-        row_of(f"{workload.name} {suffix}", f"{workload.title}, {suffix}", suffix, *outcomes)
+        row_of(
+            f"{workload.name} {suffix}".strip(),
+            f"{workload.title}, {suffix}" if suffix else workload.title,
+            suffix,
+            *outcomes,
+        )
         for suffix in workload.rows
     ]

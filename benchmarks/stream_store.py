@@ -99,7 +99,7 @@ class Restart(Prepared):
             server.kill()
 
     def run(self) -> Outcome:
-        with _copy(self._left) as store:
+        with copy_of(self._left) as store:
             # The child inherits no clock: this is what somebody who waits for the server sees.
             began = time.perf_counter()
             with ServerProcess(self._kind, jetstream=True, store_dir=store) as server:
@@ -122,7 +122,8 @@ class Restart(Prepared):
 
 
 @contextmanager
-def _copy(folder: Path) -> Iterator[Path]:
+def copy_of(folder: Path) -> Iterator[Path]:
+    """A copy of a folder, for as long as the round takes."""
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as above:
         copied = Path(above, "store")
         shutil.copytree(folder, copied)

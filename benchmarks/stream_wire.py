@@ -27,6 +27,7 @@ class Messages:
     count: int
     subjects: int = 1  # different ones
     with_id: bool = False  # each has a Nats-Msg-Id
+    one_payload: bytes = b""  # of all; without it they differ
 
     @property
     def pattern(self) -> str:
@@ -49,7 +50,7 @@ class Messages:
 
     def chunks(self, step: int, inbox: bytes) -> list[bytes]:
         """All of them, `step` to a chunk."""
-        bodies = payloads(64, self.payload_bytes, seed=3)
+        bodies = [self.one_payload] * 64 if self.one_payload else payloads(64, self.payload_bytes, seed=3)
         return [
             b"".join(
                 self.frame(number, bodies[number % 64], inbox)
