@@ -204,3 +204,28 @@ def test_a_failing_sync_is_an_error_for_publishers_until_it_works(
         check_kept(caller, "sync", kept)
         assert caller.state("async")["messages"] == 1
         assert caller.state("new")["messages"] == 0
+
+
+def test_a_disk_that_cannot_be_read_costs_neither_connections_nor_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pread
+    broken: list[bool] = []
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        if broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    kept: dict[int, bytes] = {}
+    with BlockingServer(store_dir=tmp_path) as server, Caller(server.port) as caller:
+        caller.create("read")
+        publish_until(caller, "read.a", b"x", error=False, kept=kept)
+        broken.append(True)
+        assert caller.read("read") == {}
+        assert caller.ask("STREAM.MSG.GET.read", {"seq": 1})["error"]["err_code"] == 10037  # as nats-server
+        assert caller.state("read")["messages"] == 1
+        broken.clear()
+        check_kept(caller, "read", kept)
+        assert caller.state("read").get("lost") is None

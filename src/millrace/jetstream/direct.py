@@ -10,6 +10,8 @@ nobody answers, and the client learns that nobody does.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream import reading
@@ -19,11 +21,14 @@ from millrace.jsapi.codec import JsonError, decode_lenient
 from millrace.jsapi.go_time import format_time
 from millrace.jsapi.requests import MsgGetRequest
 from millrace.protocol import headers
+from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
     from millrace.jetstream.ports import Request
     from millrace.jetstream.stream import Stream
+
+_log = logging.getLogger("millrace.jetstream")
 
 _PREFIX: Final = b"$JS.API.DIRECT.GET."
 _QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
@@ -73,20 +78,26 @@ class DirectGet:
     # -- requests ---------------------------------------------------------------------------------
 
     def _take(self, request: Request) -> None:
-        if request.reply:
-            try:
-                self._get(_checked(request), request.reply)
-            except _Refused as refused:
-                self._send_status(request.reply, refused.status)
+        self._answer(request, lambda: _checked(request))
 
     def _take_by_subject(self, request: Request) -> None:
-        if request.reply:
-            try:
-                wanted = _checked_by_subject(request)
-                wanted.last_by_subj = request.subject.split(b".", 5)[5].decode(errors="surrogateescape")
-                self._get(wanted, request.reply)
-            except _Refused as refused:
-                self._send_status(request.reply, refused.status)
+        def wanted() -> MsgGetRequest:
+            found = _checked_by_subject(request)
+            found.last_by_subj = request.subject.split(b".", 5)[5].decode(errors="surrogateescape")
+            return found
+
+        self._answer(request, wanted)
+
+    def _answer(self, request: Request, wanted: Callable[[], MsgGetRequest]) -> None:
+        if not request.reply:
+            return
+        try:
+            self._get(wanted(), request.reply)
+        except _Refused as refused:
+            self._send_status(request.reply, refused.status)
+        except StoreError as error:
+            _log.error("%s", error)
+            self._send_status(request.reply, _NOT_FOUND)  # nats-server's word for whatever goes wrong
 
     def _get(self, wanted: MsgGetRequest, reply: bytes) -> None:
         if wanted.multi_last:

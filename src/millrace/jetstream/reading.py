@@ -8,10 +8,12 @@ durable (``when_durable``), even if the next message has replaced it by then.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from millrace.store.errors import StoreError
 from millrace.store.record import WHOLE, Kind, Record
 from millrace.subjects.tokens import is_literal
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from millrace.jetstream.stream import Stream
     from millrace.jsapi.responses import Response
     from millrace.store.log import Log
+
+_log = logging.getLogger("millrace.jetstream")
 
 _EVERYTHING = (b"", b">")
 
@@ -103,6 +107,14 @@ def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None
 
 def read(log: Log, seq: int, record: Record) -> bool:
     """Point `record` at a durable message that was there a moment ago; False if it cannot be read."""
+    try:
+        return _read(log, seq, record)
+    except StoreError as error:  # the disk; the message may be readable another time
+        _log.error("%s", error)
+        return False
+
+
+def _read(log: Log, seq: int, record: Record) -> bool:
     if log.get(seq, record):
         return True
     segment = log.segment_of(seq)

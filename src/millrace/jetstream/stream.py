@@ -395,6 +395,9 @@ class Stream:
         seq = 0
         while self.log.messages and seq != self.log.first_seq:
             seq = self.log.first_seq
-            if self.log.get(seq, record):
-                return Time(record.timestamp)
+            try:
+                if self.log.get(seq, record):
+                    return Time(record.timestamp)
+            except StoreError as error:  # the rest can be told without it
+                _log.error("%s", error)
         return ZERO_TIME
