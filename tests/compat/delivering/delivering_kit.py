@@ -194,13 +194,17 @@ class Scene:
         self.note(f"    {json.dumps(told['error']) if 'error' in told else _place(told)}")
         return told
 
-    def look(self, name: str = "c") -> Any:
-        """What the consumer's info says."""
+    def look(self, name: str = "c", *, floor: bool = True) -> Any:
+        """What the consumer's info says.
+
+        `floor`: not where it has given messages up.  nats-server then shows the floor that is on its disk,
+        and that moves with some later ack.
+        """
         info = self.ask(f"CONSUMER.INFO.S.{name}")
-        self.note(f"info {name}: {_place(info)}")
+        self.note(f"info {name}: {_place(info, floor=floor)}")
         return info
 
-    def until(self, name: str = "c", **fields: Any) -> None:
+    def until(self, name: str = "c", *, floor: bool = True, **fields: Any) -> None:
         """Wait until the info has these values; `delivered` and `ack_floor` mean consumer sequences."""
 
         def check() -> bool:
@@ -210,7 +214,7 @@ class Scene:
             return all(info.get(field, False) == value for field, value in fields.items())
 
         self._wait(check, f"{name} with {fields}")
-        self.look(name)
+        self.look(name, floor=floor)
 
     def await_pending(self, count: int, name: str = "c") -> None:
         """nats-server acknowledges what is published before its consumers have counted it."""
@@ -276,6 +280,13 @@ class Scene:
         self._pump(lambda: len(queue) >= count, f"{count} messages on {name}; there are {list(queue)}")
         return [queue.popleft() for _ in range(count)]
 
+    def take(self, name: str) -> int:
+        """Throw away what has come; how many that was."""
+        queue = self._queues[self._sids[name]]
+        count = len(queue)
+        queue.clear()
+        return count
+
     def unread(self, name: str) -> int:
         """Note how many messages have come that were not read."""
         self.sync()
@@ -329,6 +340,10 @@ class Scene:
     def in_turn(self, consumer: str = "c") -> None:
         """Wait until everything is done that was said to the consumer: it takes one ack after the other."""
         self._request(f"$JS.ACK.S.{consumer}.1.1.1.1.0", b"nonsense")
+
+    def wait_a_moment(self, seconds: float) -> None:
+        """So that there is a pause between messages, for those who are to keep it."""
+        time.sleep(seconds)
 
     # -- the wire ---------------------------------------------------------------------------------
 
@@ -403,10 +418,10 @@ def _bytes(body: Any) -> bytes:
     return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
-def _place(info: Mapping[str, Any]) -> str:
+def _place(info: Mapping[str, Any], *, floor: bool = True) -> str:
     """The state of a consumer in a line; `~` behind a place that has a time."""
     words = []
-    for name in ("delivered", "ack_floor"):
+    for name in ("delivered", "ack_floor") if floor else ("delivered",):
         place = info[name]
         mark = "~" if "last_active" in place else ""
         words.append(f"{name} {place['consumer_seq']}/{place['stream_seq']}{mark}")

@@ -96,6 +96,10 @@ class Feed:
     def _count_from(self, sseq: int) -> int:
         return count_between(self._log, sseq, self._log.committed, self.patterns)
 
+    def goes_again(self) -> bool:
+        """Whether the next message was delivered before."""
+        return self._ledger.next_again() > 0
+
     def has_more(self) -> bool:
         """Whether there is a message to deliver."""
         return self._ledger.next_again() > 0 or self.count() > 0

@@ -5,7 +5,10 @@ Both are pure arithmetic; the consumer sends the requests and waits.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from millrace.jetstream.consumers.feed import Feed
 
 _LARGEST_WINDOW: Final = 32 * 1024 * 1024
 _FIRST_WINDOW: Final = _LARGEST_WINDOW // 16
@@ -104,3 +107,15 @@ class OriginalPace:
     def sent(self, timestamp: int) -> None:
         self._last_timestamp = timestamp
         self._due = 0
+
+    def pause_ns(self, feed: Feed, now: int) -> int:
+        """How long the feed's next message has to wait; 0: it goes now."""
+        if feed.goes_again():
+            return 0
+        timestamp = feed.next_timestamp()
+        if not timestamp:
+            return 0
+        wait = self.wait_ns(timestamp, now)
+        if not wait:
+            self.sent(timestamp)
+        return wait

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.consumers import delivery as stops
+from millrace.jetstream.consumers.flow import OriginalPace
 from millrace.jetstream.consumers.pulls import WaitingPulls
 from millrace.jsapi import headers as names
-from millrace.jsapi.enums import PriorityPolicy
+from millrace.jsapi.enums import PriorityPolicy, ReplayPolicy
 
 if TYPE_CHECKING:
     from millrace.jetstream.consumers.consumer import Consumer
@@ -33,7 +34,8 @@ class Pulling:
         self._outlets: dict[bytes, Outlet] = {}
         self._timer: Cancel | None = None
         self._timer_ns = 0
-        self._slow: Cancel | None = None
+        self._slow: Cancel | None = None  # a receiver is behind, or the pace of the original is kept
+        self._pace: OriginalPace | None = None
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
     def configure(self) -> None:
@@ -45,6 +47,8 @@ class Pulling:
 
     def start(self) -> None:
         """Nothing happens before somebody asks."""
+        if self._consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
+            self._pace = OriginalPace(self._consumer.stream.log.last_seq)
 
     def stop(self) -> None:
         for timer in (self._timer, self._slow):
@@ -120,6 +124,14 @@ class Pulling:
         most = min(waiting.run_length(), _MESSAGES_AT_ONCE, consumer.keeper.room(consumer.wake))
         if most == 0:
             return stops.TOO_BIG  # the keeper wakes
+        if self._pace is not None and consumer.feed.next_sseq > self._pace.last_sseq:
+            self._pace = None
+        if self._pace is not None:
+            pause = self._pace.pause_ns(consumer.feed, now)
+            if pause:
+                self._slow = self._world.call_later(pause / _NS, self._caught_up)
+                return stops.TOO_BIG
+            most = 1
         if self._pins:
             consumer.delivery.extra_header = b"%b: %b\r\n" % (_PIN_ID, waiting.groups.pin_id.encode())
         stopped = consumer.feed.send(outlet, most, max(request.bytes_left, 0) or _UNBOUNDED, now)

@@ -163,8 +163,12 @@ class Pushing:
                     self._wait(self._rate.wait_ns() / _NS)
                     return stops.TOO_BIG
                 room = min(room, allowed)
+            if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
+                self._pace = None
             if self._pace is not None:
-                if not self._keeps_pace(now):
+                pause = self._pace.pause_ns(feed, now)
+                if pause:
+                    self._wait(pause / _NS)
                     return stops.TOO_BIG
                 most = 1
             stopped = feed.send(self._outlet, most, room, now)
@@ -189,24 +193,6 @@ class Pushing:
             self._rate.sent(feed.sent_bytes)
         if self._window is not None and (self._window.sent(feed.sent_bytes) or self._must_ask_for_acks()):
             self._ask()
-
-    def _keeps_pace(self, now: int) -> bool:
-        assert self._pace is not None
-        feed = self._consumer.feed
-        if feed.next_sseq > self._pace.last_sseq:
-            self._pace = None
-            return True
-        if self._consumer.ledger.next_again():
-            return True
-        timestamp = feed.next_timestamp()
-        if not timestamp:
-            return True
-        wait = self._pace.wait_ns(timestamp, now)
-        if wait:
-            self._wait(wait / _NS)
-            return False
-        self._pace.sent(timestamp)
-        return True
 
     def _wait(self, delay_s: float) -> None:
         self._timer = self._world.call_later(delay_s, self._waited)
