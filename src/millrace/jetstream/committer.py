@@ -67,7 +67,7 @@ class Committer:
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
-        self._compactor = Compactor(world, self.dirty)
+        self.compactor = Compactor(world, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
         """The stream has something to commit, or answers that wait for a commit."""
@@ -92,7 +92,7 @@ class Committer:
         if running is not None:
             running.finish()
             running.settled = True
-        self._compactor.forget(stream)
+        self.compactor.forget(stream)
 
     def _run(self) -> None:
         self._planned = False
@@ -115,7 +115,7 @@ class Committer:
         elif stream.in_memory:
             commit.run(sync=False)
             stream.log.end_commit(commit)
-            self._compactor.consider(stream)
+            self.compactor.consider(stream)
             stream.commit_durable()
             stream.commit_ended()
         else:
@@ -154,7 +154,7 @@ class Committer:
             self._unsynced.pop(stream, None)
         else:
             self._sync_later(stream)
-        self._compactor.consider(stream)
+        self.compactor.consider(stream)
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable now and here, for shutdown; StoreError if that fails."""
@@ -192,7 +192,7 @@ class Committer:
             self.dirty(stream)
 
     def stop(self) -> None:
-        self._compactor.stop()
+        self.compactor.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

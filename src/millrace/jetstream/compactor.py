@@ -1,8 +1,9 @@
-"""Gives back the room that removed messages take: segments that are mostly dead are written anew.
+"""Gives back room on the disk: segments that are mostly dead are written anew, sealed ones compressed.
 
-Looked for a moment after commits, because only those remove something, and one segment of a stream at a
-time: the copying is done in a worker, the exchange of the files on the loop (``store.compaction``), and
-the next commit makes it durable.
+Looked for a moment after commits, because only those remove something or seal a segment, and one segment
+of a stream at a time: the copying is done in a worker, the exchange of the files on the loop
+(``store.compaction``, ``store.compression``), and the next commit makes it durable.  If a disk does not
+take it, the stream is left alone for a while.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from millrace.jetstream.committer import Committing
     from millrace.jetstream.ports import Cancel, World
     from millrace.store.compaction import Compaction
+    from millrace.store.compression import Compression
 
 _log = logging.getLogger("millrace.jetstream")
 
 _DELAY_S: Final = 0.25
+_REST_S: Final = 60.0  # after a failure
 
 
 class Compactor:
@@ -31,12 +34,13 @@ class Compactor:
         self._world = world
         self._dirty = dirty
         self._due: dict[Committing, None] = {}
-        self._running: dict[Committing, tuple[Compaction, WorkerJob]] = {}
+        self._running: dict[Committing, tuple[Compaction | Compression, WorkerJob]] = {}
+        self._resting: dict[Committing, Cancel] = {}
         self._timer: Cancel | None = None
 
     def consider(self, stream: Committing) -> None:
-        """A commit of the stream has ended."""
-        if stream in self._due:
+        """There may be something to do: a commit of the stream has ended, for one thing."""
+        if stream in self._due or stream in self._resting:
             return
         self._due[stream] = None
         if self._timer is None:
@@ -46,7 +50,7 @@ class Compactor:
         self._timer = None
         due, self._due = self._due, {}
         for stream in due:
-            if stream not in self._running:
+            if stream not in self._running and stream not in self._resting:
                 self._begin(stream)
 
     def _begin(self, stream: Committing) -> None:
@@ -56,13 +60,13 @@ class Compactor:
                 return
             compaction = stream.log.begin_compaction(segment)
         except StoreError as error:
-            _log.error("%s", error)
+            self._fail(stream, error)
             return
         job = WorkerJob(compaction.run)
         self._running[stream] = (compaction, job)
         self._world.run_in_worker(job.run, lambda _: self._ended(stream, compaction, job))
 
-    def _ended(self, stream: Committing, compaction: Compaction, job: WorkerJob) -> None:
+    def _ended(self, stream: Committing, compaction: Compaction | Compression, job: WorkerJob) -> None:
         if job.settled:
             return
         job.settled = True
@@ -70,11 +74,21 @@ class Compactor:
         if stream.log.end_compaction(compaction):
             self._dirty(stream)  # there may be another one when this is durable
         elif job.error is not None and not compaction.cancelled:
-            _log.error("a segment is not compacted: %s", job.error)
+            self._fail(stream, job.error)
+
+    def _fail(self, stream: Committing, error: Exception) -> None:
+        _log.error("a segment is not compacted: %s", error)
+        self._resting[stream] = self._world.call_later(_REST_S, lambda: self._rested(stream))
+
+    def _rested(self, stream: Committing) -> None:
+        del self._resting[stream]
+        self.consider(stream)
 
     def forget(self, stream: Committing) -> None:
         """Nothing of this stream is to be written any more; returns when nothing is."""
         self._due.pop(stream, None)
+        if stream in self._resting:
+            self._resting.pop(stream).cancel()
         compaction, job = self._running.pop(stream, (None, None))
         if compaction is not None and job is not None:
             compaction.cancelled = True
@@ -86,3 +100,6 @@ class Compactor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for resting in self._resting.values():
+            resting.cancel()
+        self._resting.clear()

@@ -22,12 +22,13 @@ from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
 from millrace.jetstream.schedule import Schedules
 from millrace.jetstream.ttl import Expiry
-from millrace.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millrace.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import ZERO_TIME, Time
 from millrace.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millrace.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
 from millrace.protocol.replies import Replies
+from millrace.store.blocks import BLOCK_SIZE
 from millrace.store.errors import StoreError
 from millrace.store.record import Record
 from millrace.subjects.transform import SubjectTransform
@@ -110,6 +111,8 @@ class Stream:
         """Take over a configuration that was checked."""
         before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
+        compressed = config.compression is not Compression.NONE and not self.in_memory
+        self.log.block_size = BLOCK_SIZE if compressed else 0
         self.dedupe.window_ns = config.duplicate_window
         self._ack_start = pub_ack_start(config.name, self.account.domain)
         transform = config.subject_transform
@@ -132,6 +135,7 @@ class Stream:
         self.retention.enforce()
         if self._started:
             self.retention.start()
+            self.account.committer.compactor.consider(self)
             self.direct.start()
 
     def _choose_path(self) -> None:
@@ -171,6 +175,7 @@ class Stream:
         self.schedules.start()
         self.direct.start()
         self.consumers.start()
+        self.account.committer.compactor.consider(self)
         if self.config.mirror is None:
             self.listen_anew()
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from millrace.store import summary
+from millrace.store.block_file import open_segment_file, overwrite_all
 from millrace.store.errors import StoreError
 from millrace.store.segment import FILE_HEADER_SIZE, file_header
 
@@ -115,7 +116,8 @@ class Commit:
 
     def _open(self, segment: Segment, *, create: bool) -> File:
         if segment.file is None:
-            segment.file = self._fs.open(segment_path(self._folder, segment.number), create=create)
+            path = segment_path(self._folder, segment.number)
+            segment.file = self._fs.open(path, create=True) if create else open_segment_file(self._fs, path)
         file: File = segment.file
         return file
 
@@ -155,8 +157,11 @@ class Commit:
         segment.synced = end
 
     def _overwrite(self) -> None:
+        places: dict[Segment, list[tuple[int, bytes]]] = {}
         for each in self.work.overwrites:
-            self._open(each.segment, create=False).overwrite(each.offset, each.data)
+            places.setdefault(each.segment, []).append((each.offset, each.data))
+        for segment, parts in places.items():
+            overwrite_all(self._open(segment, create=False), parts)
 
     def _summarize(self) -> None:
         for segment in self.work.unsummarized:

@@ -5,7 +5,8 @@
 Readers use the old file until the new one, under the same name, has taken its place between two
 calls on the log's thread.  Messages that were removed meanwhile are removed in the new file as well.
 What the old file says about messages in other files is kept; what it says about its own is not needed,
-because those are not in the new one.  Both files mean the same, so a crash may leave either.
+because those are not in the new one.  Both files mean the same, so a crash may leave either.  In a log
+that is compressed, the new file is written in blocks at once.
 
 Not here: which segment is worth it (``Log.compaction_candidate``), and the new summary: the next
 commit writes it.
@@ -17,6 +18,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from millrace.store.block_file import BlockWriter, finished_file
 from millrace.store.commit import segment_path
 from millrace.store.errors import StoreError
 from millrace.store.numbers import pack_rising
@@ -34,16 +36,25 @@ class Compaction:
     """One segment on its way into a smaller file."""
 
     def __init__(
-        self, fs: FileSystem, folder: str, segment: Segment, file: File, kept_removals: list[int]
+        self,
+        fs: FileSystem,
+        folder: str,
+        segment: Segment,
+        file: File,
+        kept_removals: list[int],
+        block_size: int = 0,
     ) -> None:
         self._fs = fs
         self._path = segment_path(folder, segment.number)
         self._new_path = self._path + ".new"
         self.segment = segment
         self.cancelled = False  # the segment went, or content was erased in the old file
-        self.fresh: Segment | None = None  # what the new file holds, once it is written
+        self.compressed = block_size > 0  # the new file will be
+        self.file: File | None = None  # the new one, once it is written
+        self.fresh: Segment | None = None  # what that holds
         self.damaged: list[int] = []  # sequences of messages that could not be copied
         self._old = file
+        self._block_size = block_size
         self._removals = sorted(kept_removals)
         self._removed = bytes(segment.removed or b"")  # the other tables do not change any more
         self._chunk = b""
@@ -57,20 +68,27 @@ class Compaction:
         fresh.floor = segment.floor
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
+        writer = BlockWriter(file, self._block_size) if self.compressed else None
         try:
-            file.append(file_header(segment.start_seq))
-            self._copy_messages(fresh, file)
-            self._write_others(fresh, file)
-            if not self.cancelled:
+            self._write_all(fresh, writer or file)
+            if not self.cancelled and writer is not None:
+                writer.finish()
+                file = finished_file(self._fs, self._path, file)
+            elif not self.cancelled:
                 file.sync()
         except StoreError:
             file.close()
             raise
         fresh.synced = fresh.size
-        fresh.file = file
         self.fresh = fresh
+        self.file = file
 
-    def _copy_messages(self, fresh: Segment, file: File) -> None:
+    def _write_all(self, fresh: Segment, file: File | BlockWriter) -> None:
+        file.append(file_header(self.segment.start_seq))
+        self._copy_messages(fresh, file)
+        self._write_others(fresh, file)
+
+    def _copy_messages(self, fresh: Segment, file: File | BlockWriter) -> None:
         record = Record()
         out = bytearray()
         for ordinal in range(self.segment.count):
@@ -103,7 +121,7 @@ class Compaction:
         removed = self._removed
         return ordinal >> 3 < len(removed) and (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
 
-    def _write_others(self, fresh: Segment, file: File) -> None:
+    def _write_others(self, fresh: Segment, file: File | BlockWriter) -> None:
         """What is to be known besides the messages: which sequences are used, and what was removed."""
         buffer = RecordBuffer()
         buffer.base = fresh.size
@@ -127,7 +145,7 @@ class Compaction:
 
     def discard(self) -> None:
         """Forget the new file; if it cannot be removed now, opening the log does it."""
-        if self.fresh is not None and self.fresh.file is not None:
-            self.fresh.file.close()
+        if self.file is not None:
+            self.file.close()
         with contextlib.suppress(StoreError):
             self._fs.remove(self._new_path)

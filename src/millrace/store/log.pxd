@@ -25,6 +25,7 @@ cdef class Log:
     cdef public Py_ssize_t record_bytes
     cdef public Py_ssize_t with_headers
     cdef readonly unsigned long long committed
+    cdef public Py_ssize_t block_size
     cdef public list gone
     cdef readonly list segments
     cdef readonly object tables

@@ -9,8 +9,8 @@ makes it count.  Meanwhile the next batch gathers.  One commit is under way at a
 Always true:  sequences only rise and are never used twice;  what is at or below `committed` survives a
 crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
 Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
-(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Compaction.run`` is called
-on one thread (docs/concurrency.md).
+(``cursor``);  opening (``recovery``).  Everything but ``Commit.run``, ``Compaction.run`` and
+``Compression.run`` is called on one thread (docs/concurrency.md).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from millrace.store.commit import Commit, Overwrite, Work, segment_path
 from millrace.store.compaction import Compaction
+from millrace.store.compression import Compression
 from millrace.store.errors import StoreError
 from millrace.store.filters import bounds, wanted_subjects
 from millrace.store.fs import FileSystem
@@ -60,6 +61,7 @@ class Log:
         self.record_bytes = 0  # of live messages
         self.with_headers = 0  # live messages that have headers
         self.committed = 0  # last_seq as of the last commit
+        self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
         self.segments: list[Segment] = []
         self.tables = Tables(fs, folder)
@@ -69,7 +71,7 @@ class Log:
         self._last_subject: bytes | None = None
         self._last_node: SubjectNode | None = None
         self._commit: Commit | None = None
-        self._compaction: Compaction | None = None
+        self._compaction: Compaction | Compression | None = None
         self._closed = False
         # For the next commit:
         self._removing: list[int] = []
@@ -706,42 +708,44 @@ class Log:
                 ordinal = segment.next_live(ordinal + 1)
         self._advance_first(self.first_seq)
 
-    # -- compaction (see ``compaction``) ----------------------------------------------------------
+    # -- compaction (see ``compaction`` and ``compression``) --------------------------------------
 
     def compaction_candidate(self) -> Segment | None:
-        """A sealed segment that is mostly dead; None if there is none, or one is being compacted."""
+        """A sealed segment that is mostly dead, or to be compressed; None if none, or one is under way."""
         under_way = self._commit is not None and self._commit.work.folder_changed
         if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
             return None  # two files exchanged at once could not vouch for each other
         for segment in self.segments:
-            if segment.live == 0 or segment.live_bytes * 2 >= segment.size:
+            if not _is_mostly_dead(segment) and (segment.compressed or not self.block_size):
                 continue
             if segment.sealed and segment.summarized and not segment.pins and segment.pending.size == 0:
                 return segment
         return None
 
-    def begin_compaction(self, segment: Segment) -> Compaction:
+    def begin_compaction(self, segment: Segment) -> Compaction | Compression:
         """Prepare to write a segment anew; ``run`` it elsewhere, then call ``end_compaction``."""
         self.load(segment)
         file = self.tables.file(segment)
         segment.pins += 1
-        kept = self._needed_removals(segment)
-        self._compaction = Compaction(self.fs, self.folder, segment, file, kept)
+        if self.block_size and not segment.compressed and not _is_mostly_dead(segment):
+            self._compaction = Compression(self.fs, self.folder, segment, file, self.block_size)
+        else:
+            kept = self._needed_removals(segment)
+            self._compaction = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
         return self._compaction
 
-    def end_compaction(self, compaction: Compaction) -> bool:
+    def end_compaction(self, compaction: Compaction | Compression) -> bool:
         """``run`` returned or raised: put the new file in place; False if it is not to be used."""
         self._compaction = None
         segment = compaction.segment
         segment.pins -= 1
-        fresh = compaction.fresh
         if segment not in self.segments:
             self._doom(segment)
         for seq in compaction.damaged:
             ordinal = segment.ordinal_of(seq)
             if ordinal >= 0:
                 self.report_damage(segment, ordinal)
-        if compaction.cancelled or fresh is None or segment not in self.segments:
+        if compaction.cancelled or compaction.file is None or segment not in self.segments:
             compaction.discard()
             return False
         try:
@@ -749,15 +753,20 @@ class Log:
         except StoreError:
             compaction.discard()
             return False
-        gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
         _close(segment)
+        segment.file = compaction.file
+        if compaction.fresh is not None:
+            self._exchange_tables(segment, compaction.fresh)
+        segment.compressed = compaction.compressed
+        self._renamed = True
+        return True
+
+    def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
+        gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
         segment.become(fresh)
-        segment.file = fresh.file
         for ordinal in gone:
             segment.mark_removed(ordinal, segment.size_of(ordinal))
         self._work.unsummarized.append(segment)
-        self._renamed = True
-        return True
 
     def close(self) -> None:
         """Close all files; if a commit is running, when it has ended."""
@@ -766,6 +775,10 @@ class Log:
             return
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
             _close(segment)
+
+
+def _is_mostly_dead(segment: Segment) -> bool:
+    return segment.live > 0 and segment.live_bytes * 2 < segment.size
 
 
 def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:

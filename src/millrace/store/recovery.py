@@ -19,9 +19,10 @@ import logging
 import re
 from dataclasses import dataclass
 
+from millrace.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millrace.store.commit import segment_path, summary_path
 from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem
+from millrace.store.fs import File, FileSystem
 from millrace.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millrace.store.losses import MOST_LISTED, Damage
 from millrace.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
@@ -33,14 +34,24 @@ _log = logging.getLogger("millrace.store")
 
 _SKIP = int(Kind.SKIP)
 _NAME = re.compile(r"(\d{10})\.(log|sum)$")
+_UNFINISHED = re.compile(r"\d{10}\.(log|log\.erase|sum)\.new$")
 
 
 def open_log(
-    fs: FileSystem, folder: str, *, segment_size: int = DEFAULT_SEGMENT_SIZE, first_seq: int = 1
+    fs: FileSystem,
+    folder: str,
+    *,
+    segment_size: int = DEFAULT_SEGMENT_SIZE,
+    first_seq: int = 1,
+    block_size: int = 0,
 ) -> Log:
-    """The log in `folder`, made if there is none; `first_seq` is for one that is made."""
+    """The log in `folder`, made if there is none; `first_seq` is for one that is made.
+
+    `block_size`: see ``Log``; segments that are compressed can be read whatever it is.
+    """
     fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
+    log.block_size = block_size
     log.last_seq = first_seq - 1
     log.first_seq = first_seq
     Recovery(log, segment_size).run()
@@ -63,13 +74,13 @@ class Recovery:
     def run(self) -> None:
         logs, summaries = self._list()
         for number in logs:
-            is_last = number == logs[-1] and number not in summaries
+            may_grow = number == logs[-1] and number not in summaries
             tail, self._tail = self._tail, None
-            segment = self._open(number, is_last=is_last)
+            segment = self._open(number, may_grow=may_grow)
             self._check_end(tail, segment)
             self._log.adopt(segment)
         if self._log.segments and self._log.segments[-1].sealed:
-            self._begin_after_missing(max(*logs, *summaries) + 1)
+            self._begin_after_missing(max([*logs, *summaries]) + 1)
         orphans = sorted(summaries - set(logs))
         known = self._known_removals() if orphans or self._gaps else _Removed(0, set())
         self._log.settle()
@@ -95,31 +106,35 @@ class Recovery:
                     logs.append(number)
                 else:
                     summaries.add(number)
-            elif name.endswith(".new") and _NAME.match(name.removesuffix(".new")):
+            elif _UNFINISHED.match(name):
                 with contextlib.suppress(StoreError):
                     self._fs.remove(f"{self._folder}/{name}")
         return sorted(logs), summaries
 
     # -- one segment ------------------------------------------------------------------------------
 
-    def _open(self, number: int, *, is_last: bool) -> Segment:
-        summary = self._sound_summary(number) if not is_last else None
+    def _open(self, number: int, *, may_grow: bool) -> Segment:
+        """`may_grow`: it is the last one, and nothing says that it was sealed."""
+        file = open_segment_file(self._fs, segment_path(self._folder, number))
+        compressed = isinstance(file, BlockFile)
+        is_last = may_grow and not compressed  # what is compressed was sealed, and the last one is lost
+        summary = self._sound_summary(number, file) if not is_last else None
         if summary is not None:
-            return self._from_summary(summary)
-        return self._from_file(number, is_last=is_last)
+            file.close()
+            segment = self._from_summary(summary)
+        else:
+            segment = self._from_file(number, file, is_last=is_last)
+        segment.compressed = compressed
+        return segment
 
-    def _sound_summary(self, number: int) -> Summary | None:
+    def _sound_summary(self, number: int, file: File) -> Summary | None:
         try:
             summary = decode(self._fs.read_all(summary_path(self._folder, number)))
         except StoreError:
             return None
         if summary is None or summary.number != number:
             return None
-        file = self._fs.open(segment_path(self._folder, number), create=False)
-        try:
-            return summary if file.size() == summary.log_size else None
-        finally:
-            file.close()
+        return summary if file.size() == summary.log_size else None
 
     def _from_summary(self, summary: Summary) -> Segment:
         segment = _empty_segment(summary)
@@ -140,8 +155,7 @@ class Recovery:
             self._log.index.add_many(each.subject, each.count, each.first, each.last)
         return segment
 
-    def _from_file(self, number: int, *, is_last: bool) -> Segment:
-        file = self._fs.open(segment_path(self._folder, number), create=False)
+    def _from_file(self, number: int, file: File, *, is_last: bool) -> Segment:
         data = file.read(0, file.size())
         start_seq = start_in_header(data)
         segment = Segment(number, start_seq or self._log.last_seq + 1)
@@ -295,6 +309,7 @@ class Recovery:
     def _erase_again(self) -> None:
         """A crash may have come between the word that a message is to be erased and the deed."""
         record = Record()
+        places: dict[Segment, list[tuple[int, bytes]]] = {}
         for seq in self._erase:
             segment = self._log.segment_of(seq)
             if segment is None or not segment.holds(seq):
@@ -305,10 +320,13 @@ class Recovery:
             data = file.read(offset, size)
             if record.read(data, 0, len(data), True, offset) == WHOLE and record.is_message():
                 noise = erased_record(seq, record.timestamp, size, offset)
-                try:
-                    file.overwrite(offset, noise)
-                except StoreError as error:
-                    _log.error("sequence %d is erased with the next commit: %s", seq, error)
+                places.setdefault(segment, []).append((offset, noise))
+        for segment, parts in places.items():
+            try:
+                overwrite_all(self._log.tables.file(segment), parts)
+            except StoreError as error:
+                _log.error("%d messages are erased with the next commit: %s", len(parts), error)
+                for offset, noise in parts:
                     self._log.overwrite(segment, offset, noise)
 
 

@@ -25,6 +25,7 @@ cdef class Segment:
     cdef public RecordBuffer writing
     cdef public bint sealed
     cdef public bint summarized
+    cdef public bint compressed
     cdef public Py_ssize_t count
     cdef public Py_ssize_t live
     cdef public Py_ssize_t live_bytes

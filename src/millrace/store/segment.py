@@ -5,8 +5,8 @@
     +-----------+---------+---------------+--------+--------+---- …
 
 The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
-(but for secure erase, and when a smaller one takes its place: ``compaction``), a summary lies beside
-each (``summary``), and the tables below are dropped and loaded again as they are needed.
+(but for secure erase, and when a smaller one takes its place: ``compaction``, ``compression``), a summary
+lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed.
 
 Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
 
@@ -64,6 +64,7 @@ class Segment:
         self.writing: RecordBuffer | None = None  # taken by the commit that is under way
         self.sealed = False
         self.summarized = False  # its summary is on disk
+        self.compressed = False  # its file is in blocks
         self.count = 0  # messages, with removed ones
         self.live = 0
         self.live_bytes = 0  # of records that are live

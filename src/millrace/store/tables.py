@@ -5,6 +5,7 @@ Open files come and go with them.  Used by the thread that appends, and by no ot
 
 from __future__ import annotations
 
+from millrace.store.block_file import open_segment_file
 from millrace.store.commit import segment_path, summary_path
 from millrace.store.errors import StoreError
 from millrace.store.fs import File, FileSystem
@@ -25,7 +26,7 @@ class Tables:
 
     def file(self, segment: Segment) -> File:
         if segment.file is None:
-            segment.file = self._fs.open(segment_path(self._folder, segment.number), create=False)
+            segment.file = open_segment_file(self._fs, segment_path(self._folder, segment.number))
         file: File = segment.file
         return file
 
