@@ -40,6 +40,7 @@ cdef class Ledger:
     @cython.locals(entry=Pending)
     cpdef unsigned long long next_again(self) except *
     cpdef pop_again(self)
+    cdef _put_last(self, unsigned long long sseq, Pending entry)
     cdef _enqueue(self, unsigned long long sseq, Pending entry)
     cdef void _unqueue(self, Pending entry) noexcept
     cpdef list queue_all(self, long long now)

@@ -83,12 +83,9 @@ class Ledger:
         self.redelivered[sseq] = extra
         self._counted.add(sseq)
         self._unqueue(entry)
-        entry.kept = False
         entry.at = now
         entry.due = _NEVER
-        del self.pending[sseq]
-        self.pending[sseq] = entry  # to the end: the order is that of `at`
-        self.changed = True
+        self._put_last(sseq, entry)
         if self.backoff:
             self._plan(sseq, entry, now + self._wait_of(sseq))
 
@@ -111,6 +108,13 @@ class Ledger:
     def pop_again(self) -> None:
         """``next_again`` is taken."""
         self._queue.popleft()
+
+    def _put_last(self, sseq: int, entry: Pending) -> None:
+        """Its `at` changed, and is the order; the journal must know of everything behind what is new."""
+        del self.pending[sseq]
+        self.pending[sseq] = entry
+        entry.kept = False
+        self.changed = True
 
     def _enqueue(self, sseq: int, entry: Pending) -> None:
         entry.queued = True
@@ -159,8 +163,7 @@ class Ledger:
                 continue
             self._enqueue(sseq, entry)
             entry.at = now
-            del self.pending[sseq]
-            self.pending[sseq] = entry
+            self._put_last(sseq, entry)
         for sseq in given_up:
             self.give_up(sseq)
         return given_up
@@ -247,10 +250,7 @@ class Ledger:
             return
         entry.at = now
         entry.due = _NEVER
-        entry.kept = False
-        del self.pending[sseq]
-        self.pending[sseq] = entry
-        self.changed = True
+        self._put_last(sseq, entry)
         if self.backoff:
             self._plan(sseq, entry, now + self._wait_of(sseq))
 

@@ -361,3 +361,12 @@ def test_what_a_stream_lost_is_forgotten() -> None:
     assert (delivered(of), floors(of)) == ((3, 2), (1, 1))
     of.forget_above(1)
     assert (delivered(of), floors(of)) == ((3, 1), (3, 1))
+
+
+def test_what_is_new_is_told_also_if_something_older_went_behind_it() -> None:
+    of = ledger()
+    of.restore({1: (1, 0)}, {}, (1, 1), (0, 0))
+    of.deliver(2, SECOND)
+    of.expire(WAIT)
+    pending, _, _ = of.take_changes()
+    assert sorted(sseq for sseq, _, _ in pending) == [1, 2]
