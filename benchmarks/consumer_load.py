@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.consumer_wire import Deliveries, acks_of, create_command
+from benchmarks.consumer_wire import Deliveries, acks_of, create_command, listening
 from benchmarks.crew import Share, Stage
 from benchmarks.wire import Address, WireError, dial
 
@@ -82,14 +82,15 @@ class PullReader:
 
 @dataclass(frozen=True, slots=True)
 class LiveReader:
-    """Receives what consumers that are there push under ``deliver.*`` while others publish."""
+    """Receives what consumers that are there push while others publish."""
 
     address: Address
     payload: bytes
     count: int
+    consumers: int
 
     def __call__(self, stage: Stage) -> Share:
-        with dial(self.address, greeting=b"SUB deliver.* 1\r\n") as connection:
+        with dial(self.address, greeting=listening(self.consumers)) as connection:
             deliveries = Deliveries(connection, self.payload)
             started = stage.start()
             while deliveries.count < self.count:
@@ -139,7 +140,7 @@ class StampReader:
     def __call__(self, stage: Stage) -> Share:
         latencies: list[int] = []
         tail = b""
-        with dial(self.address, greeting=b"SUB deliver.* 1\r\n") as connection:
+        with dial(self.address, greeting=listening(1)) as connection:
             started = stage.start()
             while len(latencies) < self.count:
                 data = tail + connection.recv(1 << 16)

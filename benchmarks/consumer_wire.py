@@ -14,7 +14,7 @@ from benchmarks.wire import Address, WireError, dial
 
 _READ_BYTES: Final = 1 << 20
 _API: Final = b"$JS.API."
-_FLOW: Final = re.compile(rb" 1 (\$JS\.FC\.\S+) \d+ \d+\r\n")
+_FLOW: Final = re.compile(rb" \d+ (\$JS\.FC\.\S+) \d+ \d+\r\n")
 _REPLY: Final = re.compile(rb" (\$JS\.ACK\.\S+) \d+\r\n")
 _ACK_END: Final = b" 4\r\n+ACK\r\n"
 _TROUBLE: Final = (b" 408 ", b" 409 ", b" 503")
@@ -90,6 +90,14 @@ def create_command(stream: str, config: dict[str, Any], inbox: bytes = b"_INBOX.
     name = config.get("durable_name")
     place = f"DURABLE.CREATE.{stream}.{name}" if name else f"CREATE.{stream}"
     return b"PUB %bCONSUMER.%b %b %d\r\n%b\r\n" % (_API, place.encode(), inbox, len(body), body)
+
+
+def listening(consumers: int) -> bytes:
+    """What subscribes to ``deliver.0`` and so on.
+
+    One wildcard would do, but nats-server does not notice it when the consumer was there before.
+    """
+    return b"".join(b"SUB deliver.%d %d\r\n" % (number, number + 1) for number in range(consumers))
 
 
 class Maker:

@@ -166,7 +166,10 @@ class Live(Prepared):
         messages = Messages(stream, 128, self._count, subjects=self._consumers, one_payload=payload)
         self._prepare(messages)
         shares = crew.run(
-            [WindowPublisher(self._address, messages), LiveReader(self._address, payload, self._count)],
+            [
+                WindowPublisher(self._address, messages),
+                LiveReader(self._address, payload, self._count, self._consumers),
+            ],
             server_pid=self._server.pid,
         )
         remove(self._address, stream)
@@ -181,7 +184,7 @@ class Live(Prepared):
         commands = [
             create_command(
                 messages.stream,
-                {**_PUSH, "deliver_subject": f"deliver.{number}"}
+                {**_PUSH, "deliver_subject": f"deliver.{number}", "durable_name": f"live{number}"}
                 | ({"filter_subject": f"{messages.stream}.{number:07d}"} if self._consumers > 1 else {}),
             )
             for number in range(self._consumers)

@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.crew import Share, Stage
 from benchmarks.receive import ready
 from benchmarks.stream_wire import AckCounter, Messages
-from benchmarks.wire import Address, dial
+from benchmarks.wire import Address, WireError, dial
 
 WINDOW: Final = 4_000
 _STEP: Final = 500  # messages in one write
@@ -101,6 +101,8 @@ def publish_together(sockets: Sequence[socket.socket], frames: Sequence[Sequence
                 counter.receive()
                 if counter.count < sent[number]:
                     continue
+                if counter.count > sent[number]:
+                    raise WireError(f"{counter.count} answers to {sent[number]} messages: {counter.last!r}")
                 if sent[number] == len(frames[index]):
                     busy -= 1
                     continue

@@ -98,11 +98,13 @@ class AckCounter:
         self._connection = connection
         self._read_bytes = read_bytes
         self._tail = b""
+        self.last = b""  # what came with the last read
         self.count = 0
 
     def receive(self) -> None:
         """Wait for more, and count them."""
         data = self._tail + _receive(self._connection, self._read_bytes)
+        self.last = data
         self.count += data.count(_SEQUENCE)
         if any(word in data for word in _TROUBLE):
             raise WireError(f"a publish was not stored: {data[:400]!r}")
