@@ -104,6 +104,7 @@ def publish_together(sockets: Sequence[socket.socket], frames: Sequence[Sequence
                 if counter.count > sent[number]:
                     raise WireError(f"{counter.count} answers to {sent[number]} messages: {counter.last!r}")
                 if sent[number] == len(frames[index]):
+                    poller.unregister(number)  # what still comes, the end of a read or a PING, does not count
                     busy -= 1
                     continue
                 sockets[index].send(frames[index][sent[number]])
