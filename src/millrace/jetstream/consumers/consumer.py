@@ -145,7 +145,6 @@ class Consumer:
         self.mode.start()
         self._plan_expiry()
         self.inactivity.start()
-        self.hunger()
 
     def stop(self) -> None:
         """Neither take nor send anything any more."""

@@ -177,3 +177,15 @@ def test_a_restart_lets_go_what_was_acknowledged_before() -> None:
     site.stream.consumers.interest.recovered()
     assert site.kept == [2]
     assert len(replies) == 2
+
+
+def test_a_consumer_that_nobody_asks_does_not_hear_about_commits() -> None:
+    site = Site(RetentionPolicy.LIMITS)
+    site.consumer("C")
+    site.publish(b"a")
+    assert not site.stream.consumers.hungry
+    site.take("C", 5)
+    assert not site.stream.consumers.hungry
+    site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"5", reply=b"_INBOX.me")
+    site.world.settle()
+    assert list(site.stream.consumers.hungry) == [site.stream.consumers["C"]]
