@@ -76,6 +76,8 @@ class Pulling:
         self.tell()
         if waits and consumer.paused:
             self._settle(stops.END, self._world.now_ns())
+        elif waits and consumer.config.priority_policy is PriorityPolicy.PRIORITIZED:
+            consumer.wake()  # of requests that come together, the one that counts most is first
         elif waits:
             consumer.pump()
 
