@@ -778,7 +778,8 @@ class Log:
 
 
 def _is_mostly_dead(segment: Segment) -> bool:
-    return segment.live > 0 and segment.live_bytes * 2 < segment.size
+    # With some dead messages at least: what else is needed may be more than one that is alive, for ever.
+    return 0 < segment.live < segment.count and segment.live_bytes * 2 < segment.size
 
 
 def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:
