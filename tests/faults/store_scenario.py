@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from millrace.store.block_file import open_segment_file
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem
 from millrace.store.log import Log
 from millrace.store.record import Record
 from millrace.store.recovery import open_log
+from millrace.store.segment import Segment
 
 SEGMENT = 400
 
@@ -19,6 +21,7 @@ class Life:
 
     fs: FileSystem
     folder: str = "s"
+    block_size: int = 0  # 0: segments are not compressed
     stored: dict[int, bytes] = field(default_factory=dict)  # every body ever appended
     live: dict[int, bytes] = field(default_factory=dict)
     last_seq: int = 0
@@ -28,7 +31,7 @@ class Life:
     erased: list[bytes] = field(default_factory=list)
 
     def open(self) -> None:
-        self.log: Log = open_log(self.fs, self.folder, segment_size=SEGMENT)
+        self.log: Log = open_log(self.fs, self.folder, segment_size=SEGMENT, block_size=self.block_size)
 
     def put(self, count: int, subject: bytes = b"a") -> None:
         for _ in range(count):
@@ -72,6 +75,15 @@ class Life:
     def compact(self) -> None:
         segment = self.log.compaction_candidate()
         assert segment is not None, "the scenario should have something to compact here"
+        self._compact(segment)
+        while self.block_size:
+            self.commit()
+            segment = self.log.compaction_candidate()
+            if segment is None:
+                return
+            self._compact(segment)
+
+    def _compact(self, segment: Segment) -> None:
         compaction = self.log.begin_compaction(segment)
         try:
             compaction.run()
@@ -96,6 +108,8 @@ class Life:
         self.commit()
         self.compact()
         self.put(1)
+        self.commit()
+        self.erase(12)  # in a segment that was exchanged
         self.commit()
         self.skip_to(60)
         self.put(8, b"c")
@@ -125,8 +139,16 @@ class Life:
         assert log.first_seq == min(found, default=log.last_seq + 1)
         assert log.last_seq >= self.durable_last, "sequences are used twice"
         for name in log.fs.list(self.folder):
-            data = log.fs.read_all(f"{self.folder}/{name}")
+            data = log.fs.read_all(f"{self.folder}/{name}") + self._unpacked(name)
             assert not [body for body in self.erased if body in data], "erased content is still there"
+
+    def _unpacked(self, name: str) -> bytes:
+        if not name.endswith(".log"):
+            return b""
+        file = open_segment_file(self.fs, f"{self.folder}/{name}")
+        data = file.read(0, file.size())
+        file.close()
+        return data
 
 
 def read_all(log: Log) -> dict[int, bytes]:

@@ -11,28 +11,32 @@ from store_scenario import Life, read_all
 from millrace.store.errors import StoreError
 from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
+BLOCK_SIZES = (0, 150)
 
-def operations() -> int:
+
+def operations(block_size: int) -> int:
     fs = CrashFileSystem()
-    Life(fs).run()
+    Life(fs, block_size=block_size).run()
     return fs.operations
 
 
-TOTAL = operations()
+TOTAL = {block_size: operations(block_size) for block_size in BLOCK_SIZES}
+either = pytest.mark.parametrize("block_size", BLOCK_SIZES, ids=["plain", "compressed"])
 SEEDS = {Keep.NOTHING: 1, Keep.EVERYTHING: 1, Keep.PREFIX: 3, Keep.SECTORS: 4}
 
 
 def test_the_life_has_many_points_to_cut() -> None:
-    assert TOTAL > 80
+    assert 80 < TOTAL[0] < TOTAL[150]
 
 
+@either
 @pytest.mark.parametrize("keep", Keep)
-def test_a_power_cut_at_every_operation_loses_nothing_committed(keep: Keep) -> None:
-    for cut in range(1, TOTAL + 1):
+def test_a_power_cut_at_every_operation_loses_nothing_committed(keep: Keep, block_size: int) -> None:
+    for cut in range(1, TOTAL[block_size] + 1):
         for seed in range(SEEDS[keep]):
             fs = CrashFileSystem()
             fs.cut_power_at(cut)
-            life = Life(fs)
+            life = Life(fs, block_size=block_size)
             with pytest.raises(PowerCut):
                 life.run()
             life.fs = fs.crash(keep, Random(seed))
@@ -50,13 +54,14 @@ def test_a_power_cut_at_every_operation_loses_nothing_committed(keep: Keep) -> N
             assert life.log.last_seq == life.last_seq
 
 
+@either
 @pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.SECTORS])
-def test_a_second_power_cut_while_the_log_is_opened_changes_nothing(keep: Keep) -> None:
-    for cut in range(1, TOTAL + 1, 3):
+def test_a_second_power_cut_while_the_log_is_opened_changes_nothing(keep: Keep, block_size: int) -> None:
+    for cut in range(1, TOTAL[block_size] + 1, 3):
         for second in range(1, 8):
             fs = CrashFileSystem()
             fs.cut_power_at(cut)
-            life = Life(fs)
+            life = Life(fs, block_size=block_size)
             with pytest.raises(PowerCut):
                 life.run()
             life.fs = fs = fs.crash(keep, Random(cut))
@@ -69,11 +74,12 @@ def test_a_second_power_cut_while_the_log_is_opened_changes_nothing(keep: Keep) 
             life.check(life.log)
 
 
-def test_what_is_seen_after_a_process_was_killed_survives_a_power_cut() -> None:
-    for cut in range(1, TOTAL + 1):
+@either
+def test_what_is_seen_after_a_process_was_killed_survives_a_power_cut(block_size: int) -> None:
+    for cut in range(1, TOTAL[block_size] + 1):
         fs = CrashFileSystem()
         fs.cut_power_at(cut)
-        life = Life(fs)
+        life = Life(fs, block_size=block_size)
         with pytest.raises(PowerCut):
             life.run()
         life.fs = fs = fs.kill()
@@ -107,12 +113,15 @@ def test_what_cannot_be_synced_when_a_log_is_opened_is_written_again_with_the_ne
     assert len(read_all(life.log)) == 3
 
 
+@either
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_failure_at_every_operation_loses_nothing_even_if_power_goes_then(error: int) -> None:
-    for at in range(1, TOTAL + 1):
+def test_a_failure_at_every_operation_loses_nothing_even_if_power_goes_then(
+    error: int, block_size: int
+) -> None:
+    for at in range(1, TOTAL[block_size] + 1):
         fs = CrashFileSystem()
         fs.fail(error, at=at)
-        life = Life(fs)
+        life = Life(fs, block_size=block_size)
         try:
             life.run()
         except StoreError as failure:

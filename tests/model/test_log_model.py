@@ -1,6 +1,6 @@
 """The log against a dict: any operations in any order, commits that fail, and power that is cut.
 
-Segments are tiny, so that rolling, dropping, summaries and compaction happen all the time.
+Segments are tiny, so that rolling, dropping, summaries, compaction and compression happen all the time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from hypothesis.stateful import (
 )
 from naive_log import Message, NaiveLog
 
+from millrace.store.block_file import open_segment_file
 from millrace.store.commit import Commit
 from millrace.store.compaction import Compaction
+from millrace.store.compression import Compression
 from millrace.store.cursor import Cursor
 from millrace.store.errors import StoreError
 from millrace.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
@@ -37,6 +39,7 @@ from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"x.y"])
 PATTERNS = st.sampled_from([b">", b"a", b"a.*", b"a.>", b"*", b"*.b", b"*.*.*", b"x.y.z", b"none", b"none.>"])
 SIZES = st.sampled_from([0, 1, 8, 40, 40, 40, 200, 900])
+BLOCK_SIZES = st.sampled_from([0, 64, 500])  # 0: segments are not compressed
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -47,10 +50,15 @@ class LogMachine(RuleBasedStateMachine):
 
     folder = "s"
 
-    @initialize(segment_size=st.sampled_from([100, 300, 700, 2000]), first_seq=st.sampled_from([1, 1, 1000]))
-    def start(self, segment_size: int, first_seq: int) -> None:
+    @initialize(
+        segment_size=st.sampled_from([100, 300, 700, 2000]),
+        first_seq=st.sampled_from([1, 1, 1000]),
+        block_size=BLOCK_SIZES,
+    )
+    def start(self, segment_size: int, first_seq: int, block_size: int) -> None:
         self.fs = self.make_fs()
         self.segment_size = segment_size
+        self.block_size = block_size
         self.now = 1000
         self.serial = 0
         self.begins_with = first_seq
@@ -60,7 +68,7 @@ class LogMachine(RuleBasedStateMachine):
         self.stored: dict[int, Message] = {}  # every message ever appended
         self.commit: Commit | None = None
         self.commit_holds = self.model
-        self.compaction: Compaction | None = None
+        self.compaction: Compaction | Compression | None = None
         self.erased: list[bytes] = []  # bodies that a synced commit has destroyed
         self.erasing: list[bytes] = []
         self.commit_erases: list[bytes] = []
@@ -68,7 +76,13 @@ class LogMachine(RuleBasedStateMachine):
         self.known_damages: list[Damage] = []
 
     def open(self) -> Log:
-        return open_log(self.fs, self.folder, segment_size=self.segment_size, first_seq=self.begins_with)
+        return open_log(
+            self.fs,
+            self.folder,
+            segment_size=self.segment_size,
+            first_seq=self.begins_with,
+            block_size=self.block_size,
+        )
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -174,6 +188,10 @@ class LogMachine(RuleBasedStateMachine):
 
     # -- compacting -------------------------------------------------------------------------------
 
+    @rule(block_size=BLOCK_SIZES)
+    def switch_compression(self, block_size: int) -> None:
+        self.log.block_size = self.block_size = block_size
+
     @precondition(lambda self: self.compaction is None)
     @rule()
     def begin_compaction(self) -> None:
@@ -277,10 +295,19 @@ class LogMachine(RuleBasedStateMachine):
     def file_contents(self) -> list[bytes]:
         return [self.fs.read_all(f"{self.folder}/{name}") for name in self.fs.list(self.folder)]
 
+    def unpacked_contents(self) -> list[bytes]:
+        contents = []
+        for name in self.fs.list(self.folder):
+            if name.endswith(".log"):
+                file = open_segment_file(self.fs, f"{self.folder}/{name}")
+                contents.append(file.read(0, file.size()))
+                file.close()
+        return contents
+
     @invariant()
     def what_was_erased_is_nowhere(self) -> None:
         if self.erased:
-            contents = self.file_contents()
+            contents = self.file_contents() + self.unpacked_contents()
             assert not [body for body in self.erased if any(body in content for content in contents)]
 
     def teardown(self) -> None:
