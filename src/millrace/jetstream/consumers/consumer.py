@@ -11,6 +11,7 @@ Everything runs on the loop's thread.  Nothing is delivered before it is committ
 
 from __future__ import annotations
 
+import logging
 import random
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -31,15 +32,18 @@ from millrace.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, Sequence
 from millrace.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_time import Time
+from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millrace.jetstream.consumers.keeper import Keeper, NoKeeper
     from millrace.jetstream.ports import Cancel, World
     from millrace.jetstream.stream import Stream
-    from millrace.store.errors import StoreError
+
+_log = logging.getLogger("millrace.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
+_RETRY_S: Final = 1.0  # between tries to read from a disk that failed
 _PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _REMOVED: Final = "Unacknowledged message was deleted"
 
@@ -69,6 +73,7 @@ class Consumer:
         self._expiry: Cancel | None = None
         self._expiry_ns = 0
         self._resume: Cancel | None = None
+        self._read_again: Cancel | None = None  # the disk did not give a message
         self._full = False  # nothing goes out before something is settled
         self._awake = False  # a pump is planned
         self.running = False
@@ -152,10 +157,10 @@ class Consumer:
         for handle in self._handles:
             self.world.release(handle)
         self._handles.clear()
-        for timer in (self._expiry, self._resume):
+        for timer in (self._expiry, self._resume, self._read_again):
             if timer is not None:
                 timer.cancel()
-        self._expiry = self._resume = None
+        self._expiry = self._resume = self._read_again = None
         self.mode.stop()
         self.inactivity.stop()
         self.rest()
@@ -174,9 +179,18 @@ class Consumer:
 
     def pump(self) -> None:
         """Deliver what there is and may go."""
-        if self.running and not self.paused:
+        if not self.running or self.paused or self._read_again is not None:
+            return
+        try:
             self.mode.pump()
-            self.world.flush()
+        except StoreError as error:
+            _log.error("consumer %s of stream %s: %s", self.name, self.stream.name, error)
+            self._read_again = self.world.call_later(_RETRY_S, self._try_again)
+        self.world.flush()
+
+    def _try_again(self) -> None:
+        self._read_again = None
+        self.pump()
 
     def hunger(self) -> None:
         """Everything is delivered: tell me when there is more."""
