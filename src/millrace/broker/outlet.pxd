@@ -1,6 +1,6 @@
 cimport cython
 
-from millrace.broker.router cimport Route, SubjectSpace, Target
+from millrace.broker.router cimport Route, SubjectSpace, Subscription, Target
 from millrace.protocol.outlet cimport Outlet
 from millrace.protocol.parser cimport Frame
 
@@ -17,6 +17,8 @@ cdef class SubjectOutlet(Outlet):
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
     @cython.locals(route=Route, members=list, target=Target)
     cpdef bint has_interest(self) except? -1
+    @cython.locals(route=Route, members=list, target=Target, subscription=Subscription)
+    cpdef bint is_named(self) except? -1
     @cython.locals(route=Route, members=list, target=Target)
     cpdef bint behind(self) except? -1
     @cython.locals(route=Route)

@@ -39,6 +39,17 @@ class SubjectOutlet(Outlet):
         wanted = [members for members in route.queues if members[0].subscription.queue == self._queue]
         return len(wanted) > 0
 
+    def is_named(self) -> bool:
+        route = self._route
+        if route is None or not route.valid:
+            route = self._find_route()
+        for members in [route.plain] if self._queue is None else route.queues:
+            for target in members:
+                subscription = target.subscription
+                if subscription.queue == self._queue and subscription.subject == self._destination:
+                    return True
+        return False
+
     def behind(self) -> bool:
         route = self._route
         if route is None or not route.valid:

@@ -18,6 +18,10 @@ class Outlet:
         """Whether anybody listens."""
         raise NotImplementedError(type(self).__name__)
 
+    def is_named(self) -> bool:
+        """Whether somebody listens to exactly this destination, not only to a pattern that has it, too."""
+        return self.has_interest()
+
     def behind(self) -> bool:
         """Whether a receiver has not taken what it was sent, so that more had better wait."""
         raise NotImplementedError(type(self).__name__)

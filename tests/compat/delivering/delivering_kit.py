@@ -45,7 +45,7 @@ _MASKS: Final = (
     (re.compile(r"(\$JS\.FC\.\w+\.\w+)\.[0-9A-Za-z]{4}\b"), r"\1.<any>"),
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r'("id":)"[0-9A-Za-z]{22}"'), r"\1<id>"),
-    (re.compile(r'("(?:ack_time|pause_remaining)":)\d+'), r"\1<ns>"),
+    (re.compile(r'("(?:ack_time|pause_remaining)": ?)\d+'), r"\1<ns>"),
 )
 
 
@@ -266,10 +266,20 @@ class Scene:
         self.note(f"nobody listens to {name}")
 
     def heard(self, name: str, count: int = 1, shown: str | None = None) -> list[Heard]:
-        """Wait for messages of a subscription; heartbeats that were not waited for are left out."""
+        """Wait for messages of a subscription."""
         found = self.hear(name, count)
         if shown is None:
             self.note(f"heard on {name}:")
+        for each in found:
+            self.note(f"    {each}")
+        return found
+
+    def messages(self, name: str, count: int = 1) -> list[Heard]:
+        """Wait for messages of a subscription and pass over heartbeats."""
+        found: list[Heard] = []
+        while len(found) < count:
+            found += [each for each in self.hear(name) if not each.status]
+        self.note(f"heard on {name}:")
         for each in found:
             self.note(f"    {each}")
         return found

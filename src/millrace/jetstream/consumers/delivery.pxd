@@ -26,6 +26,7 @@ cdef class Delivery:
     cdef public long long pending
     cdef readonly Py_ssize_t sent
     cdef readonly Py_ssize_t sent_bytes
+    cdef public Py_ssize_t too_big
     cdef public bytes extra_header
     cdef Ledger _ledger
     cdef bytes _reply_start

@@ -46,6 +46,7 @@ class Delivery:
         self.pending = 0  # messages in the stream that are still to be delivered
         self.sent = 0  # by the last run
         self.sent_bytes = 0
+        self.too_big = 0  # bytes of the message that stopped the last run with TOO_BIG
         self.extra_header = b""  # a line that every message gets
         self._ledger = ledger
         self._reply_start = reply_start
@@ -67,6 +68,7 @@ class Delivery:
                 return _END
             size = self._prepare(record, 1, self.pending - 1 if self.pending > 0 else 0)
             if self.sent_bytes + size > most_bytes:
+                self.too_big = size
                 cursor.move(record.seq)
                 return _TOO_BIG
             if outlet.send(self._subject, self._frame) == 0:

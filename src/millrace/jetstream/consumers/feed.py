@@ -157,6 +157,7 @@ class Feed:
             return stops.DONE
         size = self._delivery.size_of(record, ledger.deliveries(sseq) + 1, self._delivery.pending)
         if size > most_bytes:
+            self._delivery.too_big = size
             return stops.TOO_BIG
         if not self._delivery.send(outlet):
             return stops.NOBODY
@@ -175,6 +176,7 @@ class Feed:
         left = max(delivery.pending - 1, 0)
         size = delivery.size_of(record, 1, left)
         if size > most_bytes:
+            self._delivery.too_big = size
             return stops.TOO_BIG
         if not delivery.send(outlet):
             return stops.NOBODY

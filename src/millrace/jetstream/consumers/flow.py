@@ -5,6 +5,7 @@ Both are pure arithmetic; the consumer sends the requests and waits.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Rate:
         self._at = 0
 
     def room(self, now: int) -> int:
-        """Bytes that may go out now; a message larger than that may go, too, if it is not zero."""
+        """Bytes that may go out now."""
         if self._at:
             gained = (now - self._at) * self._bytes_per_second / _NS
             self._tokens = min(self._tokens + max(gained, 0.0), self._burst)
@@ -83,9 +84,10 @@ class Rate:
     def sent(self, size: int) -> None:
         self._tokens -= size
 
-    def wait_ns(self) -> int:
-        """How long until there is room again."""
-        return max(round((1 - self._tokens) / self._bytes_per_second * _NS), 0)
+    def wait_ns(self, size: int) -> int:
+        """How long until a message of `size` may go; a larger one than the burst goes with all of it."""
+        missing = min(float(size), self._burst) - self._tokens
+        return max(math.ceil(missing / self._bytes_per_second * _NS), 0)
 
 
 class OriginalPace:

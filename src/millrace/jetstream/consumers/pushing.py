@@ -104,7 +104,7 @@ class Pushing:
     def check_interest(self) -> None:
         if self._watch is None:
             return
-        active = self._outlet.has_interest()
+        active = self._outlet.is_named()  # one who listens to everything does not make consumers deliver
         if active == self.active:
             return
         self.active = active
@@ -158,11 +158,7 @@ class Pushing:
             if self._window is not None:
                 room = min(room, self._window.room())
             if self._rate is not None:
-                allowed = self._rate.room(now)
-                if not allowed:
-                    self._wait(self._rate.wait_ns() / _NS)
-                    return stops.TOO_BIG
-                room = min(room, allowed)
+                room = min(room, self._rate.room(now))
             if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
                 self._pace = None
             if self._pace is not None:
@@ -174,6 +170,10 @@ class Pushing:
             stopped = feed.send(self._outlet, most, room, now)
             self._sent(now)
             if stopped == stops.TOO_BIG:
+                wait = self._rate.wait_ns(consumer.delivery.too_big) if self._rate is not None else 0
+                if wait:
+                    self._wait(wait / _NS)
+                    return stopped
                 # It goes, but then something is to be decided.
                 stopped = feed.send(self._outlet, 1, _UNBOUNDED, now)
                 self._sent(now)
