@@ -37,6 +37,7 @@ COMPILED_MODULES: Final = (
     "millrace.store.scan",
     "millrace.store.log",
     "millrace.store.cursor",
+    "millrace.store.frozen",
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",

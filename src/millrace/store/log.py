@@ -626,7 +626,7 @@ class Log:
 
     def _retire(self, segment: Segment) -> None:
         """A sealed segment without live messages is not needed, unless for what it says of others."""
-        if not segment.sealed or segment.live:
+        if not segment.sealed or segment.live or segment.held:
             return
         # Not before it is written: a file is complete when the next one is there.
         if segment.pending.size or segment.writing is not None or segment not in self.segments:
@@ -634,6 +634,24 @@ class Log:
         needed = self._needed_removals(segment)
         if len(needed) * 6 < segment.size:  # otherwise saying it again saves no room
             self._drop(segment)
+
+    def hold(self, segment: Segment) -> None:
+        """Keep the segment and its file as they are until ``release`` (see ``frozen``)."""
+        segment.held += 1
+        segment.pins += 1
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True
+
+    def release(self, segment: Segment) -> None:
+        """Whoever held the segment does not need it any more."""
+        segment.held -= 1
+        segment.pins -= 1
+        self._retire(segment)
+
+    def move(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self.folder = folder
+        self.tables.move(folder)
 
     def _needed_removals(self, segment: Segment) -> list[int]:
         """What it says was removed, and still lies in the file of another."""

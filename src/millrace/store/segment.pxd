@@ -36,6 +36,7 @@ cdef class Segment:
     cdef public Numbers removals
     cdef public unsigned long long floor
     cdef public int pins
+    cdef public int held
     cdef public Py_ssize_t epoch
     cdef readonly bint loaded
     cdef readonly Numbers offsets

@@ -75,6 +75,7 @@ class Segment:
         self.removals = Numbers(8)  # sequences that REMOVED and ERASE records in this file name
         self.floor = 0  # the highest FLOOR record in this file
         self.pins = 0  # while not 0, another thread uses tables or file: they must stay
+        self.held = 0  # while not 0, somebody will read it as it was: it must stay (see ``frozen``)
         self.epoch = 0  # changes when offsets and ordinals do
         self.loaded = True  # the tables are there
         self.offsets = Numbers(4)

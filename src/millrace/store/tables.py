@@ -24,6 +24,10 @@ class Tables:
         self._folder = folder
         self._loaded: list[Segment] = []  # sealed ones, the latest used last
 
+    def move(self, folder: str) -> None:
+        """The folder was renamed."""
+        self._folder = folder
+
     def file(self, segment: Segment) -> File:
         if segment.file is None:
             segment.file = open_segment_file(self._fs, segment_path(self._folder, segment.number))
