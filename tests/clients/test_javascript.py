@@ -70,7 +70,14 @@ def _install(folder: Path) -> None:
         pytest.skip("npm is not installed")
     for name in _PACKAGE_FILES:
         shutil.copy(SCENARIOS / name, folder)
-    options = ("--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=20000")
+    options = (
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--fetch-retries=1",
+        "--fetch-retry-mintimeout=1000",
+        "--fetch-timeout=20000",
+    )
     answer = subprocess.run([npm, "ci", *options], cwd=folder, capture_output=True, text=True, timeout=100)
     code = _ERROR_CODE.search(answer.stderr)
     if code is not None and code[1] in _OFFLINE:
