@@ -110,6 +110,9 @@ class _Blocks:
             parts.append(bytes(end - at))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def kept(self) -> int:
+        return len(self._last[1])
+
     def block(self, number: int) -> bytes:
         """What it holds; nothing if it is damaged."""
         last, data = self._last  # at once: another thread may be reading as well
@@ -152,6 +155,10 @@ class BlockFile:
 
     def size(self) -> int:
         return self._blocks.index.size
+
+    def kept(self) -> int:
+        """Bytes in memory of what was unpacked."""
+        return self._blocks.kept()
 
     def append(self, data: bytes | memoryview) -> None:
         raise StoreError("write", self.path, "it is compressed")
