@@ -8,6 +8,8 @@ from random import Random
 import pytest
 from store_scenario import SEGMENT, Life, read_all
 
+from millrace.store.block_file import BlockFile, open_segment_file
+from millrace.store.blocks import find_blocks
 from millrace.store.log import Log
 from millrace.store.recovery import open_log
 from millrace.store.segment import FILE_HEADER_SIZE
@@ -20,17 +22,20 @@ SEALED, LAST, SUMMARY = "sealed", "last", "summary"
 class Damaged:
     """A log at rest, with some messages removed, that something is done to."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, block_size: int = 0) -> None:
         self.random = Random(seed)
         self.fs = CrashFileSystem()
-        self.life = Life(self.fs)
+        self.life = Life(self.fs, block_size=block_size)
         self.life.open()
         self.life.put(COUNT)
         self.life.commit()
         self.life.remove(2, 9, 10, 31, 58)
         self.life.commit()
+        if block_size:
+            self.life.compact()
         self.places = self._places()
         self.life.log.close()
+        self.blocks = {path: self._blocks(path) for path in self.fs.paths() if path.endswith(".log")}
 
     def _places(self) -> dict[int, tuple[str, int, int]]:
         """Where each live record lies: path, offset, end."""
@@ -44,6 +49,19 @@ class Damaged:
                     places[seq] = (path, segment.offset_at(ordinal), segment.end_of(ordinal))
         return places
 
+    def _blocks(self, path: str) -> list[tuple[int, int, int, int]]:
+        """Of a compressed file: where each block lies in it, and what part of the plain one it holds."""
+        file = open_segment_file(self.fs, path)
+        if not isinstance(file, BlockFile):
+            return []
+        index = find_blocks(self.fs.read_all(path))
+        assert index is not None
+        ends = [*index.starts[1:], index.size]
+        return [
+            (place, place + length, start, end)
+            for place, length, start, end in zip(index.places, index.lengths, index.starts, ends, strict=True)
+        ]
+
     def choose(self, kind: str) -> str:
         """One file of a kind."""
         logs = [path for path in self.fs.paths() if path.endswith(".log")]
@@ -54,11 +72,14 @@ class Damaged:
         return self.random.choice([path for path in self.fs.paths() if path.endswith(".sum")])
 
     def hit(self, path: str, start: int, end: int) -> set[int]:
-        """Sequences of messages that have a byte in this stretch."""
+        """Sequences of messages that have a byte in this stretch, or in a block that has one."""
+        stretches = [(start, end)]
+        if self.blocks.get(path):
+            stretches = [block[2:] for block in self.blocks[path] if block[0] < end and start < block[1]]
         return {
             seq
             for seq, (where, first, last) in self.places.items()
-            if where == path and first < end and start < last
+            if where == path and any(first < high and low < last for low, high in stretches)
         }
 
     def size(self, path: str) -> int:
@@ -113,11 +134,12 @@ def held(damaged: Damaged, path: str) -> set[int]:
 @pytest.mark.parametrize("harm", [flip, zero, scribble, truncate, delete])
 @pytest.mark.parametrize("kind", [SEALED, LAST, SUMMARY])
 @pytest.mark.parametrize("with_summaries", [True, False], ids=["summaries", "no-summaries"])
+@pytest.mark.parametrize("block_size", [0, 120], ids=["plain", "compressed"])
 def test_damage_costs_what_it_hit(
-    kind: str, harm: Callable[[Damaged, str], set[int]], with_summaries: bool
+    kind: str, harm: Callable[[Damaged, str], set[int]], with_summaries: bool, block_size: int
 ) -> None:
     for seed in range(40):
-        damaged = Damaged(seed)
+        damaged = Damaged(seed, block_size)
         path = damaged.choose(kind)
         before = bytes(damaged.fs.read_all(path))
         hit = harm(damaged, path)

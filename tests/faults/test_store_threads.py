@@ -77,21 +77,23 @@ class Loop:
 
 
 @pytest.mark.parametrize("fs_kind", [RealFileSystem, MemoryFileSystem], ids=["real", "memory"])
+@pytest.mark.parametrize("block_size", [0, 1000], ids=["plain", "compressed"])
 def test_nothing_goes_wrong_while_other_threads_write(
-    fs_kind: Callable[[], FileSystem], tmp_path: Path
+    fs_kind: Callable[[], FileSystem], block_size: int, tmp_path: Path
 ) -> None:
-    rounds(fs_kind(), f"{tmp_path}/log", 150)
+    rounds(fs_kind(), f"{tmp_path}/log", 150, block_size)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_nothing_goes_wrong_for_long(tmp_path: Path) -> None:
-    rounds(RealFileSystem(), f"{tmp_path}/log", 10_000)
+@pytest.mark.parametrize("block_size", [0, 1000], ids=["plain", "compressed"])
+def test_nothing_goes_wrong_for_long(block_size: int, tmp_path: Path) -> None:
+    rounds(RealFileSystem(), f"{tmp_path}/log", 10_000, block_size)
 
 
-def rounds(fs: FileSystem, folder: str, commits: int) -> None:
+def rounds(fs: FileSystem, folder: str, commits: int, block_size: int) -> None:
     random = Random(3)
-    log = open_log(fs, folder, segment_size=8_000)
+    log = open_log(fs, folder, segment_size=8_000, block_size=block_size)
     record = Record()
     with ThreadPoolExecutor(2) as workers:
         loop = Loop(log, workers)
