@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from millrace.base.ids import nuid
 from millrace.jetstream import meta
 from millrace.jetstream.advisories import Advisories
+from millrace.jetstream.archive.staging import Staging
 from millrace.jetstream.batch import discard_torn
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.consumers.journal import Journal
@@ -66,6 +67,7 @@ class AccountJetStream:
         self._memory = MemoryFileSystem()
         self._folder = folder
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
+        self._staged = f"{folder}/restoring"  # folders of streams that are being restored
         self._sync = sync_interval_s is None
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
@@ -94,6 +96,27 @@ class AccountJetStream:
         self.streams[config.name] = stream
         stream.start()
         return stream
+
+    def configs(self) -> dict[str, StreamConfig]:
+        return {name: stream.config for name, stream in self.streams.items()}
+
+    def stage(self, config: StreamConfig, number: str) -> Staging:
+        """A place to build a stream that is being restored; `number` is its own."""
+        folder = f"{self._staged}/{number}"
+        return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
+
+    def build(self, config: StreamConfig, created_ns: int, log: Log) -> Stream:
+        """A stream that does not work yet."""
+        return Stream(self, config, created_ns, log, sync=self._sync)
+
+    def take_in(self, stream: Stream) -> None:
+        """A stream that is whole and on disk begins to work."""
+        self.unrecovered.pop(stream.name, None)
+        self.streams[stream.name] = stream
+        self.count(stream)
+        stream.start()
+        if stream.log.uncommitted:
+            self.committer.dirty(stream)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
         subjects_changed = stream.config.subjects != config.subjects
@@ -133,6 +156,8 @@ class AccountJetStream:
 
     def recover(self) -> None:
         """Start the streams that are on disk."""
+        for name in self._fs.list(self._staged):  # it did not come to its end
+            self._remove_later(f"{self._staged}/{name}")
         names, graves = self._fs.list(f"{self._folder}/streams"), self._fs.list(self._graves)
         if names or graves:
             self._sync_folder(f"{self._folder}/streams")
@@ -191,7 +216,9 @@ class AccountJetStream:
 
     def open_consumer_journal(self, stream: Stream) -> Journal:
         """Where a stream's consumers are kept."""
-        folder = self._journal_folder(stream.name)
+        return self.open_journal(self._journal_folder(stream.name))
+
+    def open_journal(self, folder: str) -> Journal:
         return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
 
     def _write_meta(self, stream: Stream, config: StreamConfig) -> None:

@@ -83,6 +83,10 @@ class Advisories:
         """Complete an advisory and publish it."""
         _publish(self._world, event, names.fill(pattern, *tokens))
 
+    def send_if_heard(self, event: Event, pattern: str, *tokens: str) -> None:
+        if self.heard(pattern, *tokens):
+            self.send(event, pattern, *tokens)
+
     # -- streams ----------------------------------------------------------------------------------
 
     def stream_created(self, stream: str) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.api_level import beyond_ours
+from millrace.jetstream.archive.api import ArchiveApi
 from millrace.jetstream.consumers.api import Commits, ConsumerApi, Durable
 from millrace.jetstream.ports import Request
 from millrace.jetstream.reading import Later
@@ -125,6 +126,7 @@ class Api:
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
+        self._of_archives = ArchiveApi(account, server_version, strict=strict).handlers
         self._handlers: dict[str, Handler] = {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
@@ -147,7 +149,7 @@ class Api:
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)
-        if endpoint not in self._handlers and endpoint not in self._of_consumers:
+        if not any(endpoint in each for each in (self._handlers, self._of_consumers, self._of_archives)):
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
@@ -160,6 +162,9 @@ class Api:
         of_consumers = self._of_consumers.get(call.endpoint)
         if of_consumers is not None:
             return of_consumers(call.name, call.request)
+        of_archives = self._of_archives.get(call.endpoint)
+        if of_archives is not None:
+            return of_archives(call.name, call.request)
         _check_level(call.endpoint, call.request)
         return self._handlers[call.endpoint](call.name, call.request.payload)
 

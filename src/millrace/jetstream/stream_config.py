@@ -50,6 +50,8 @@ from millrace.jsapi.stream_types import Placement, StreamConfig
 __all__ = [
     "StreamLimits",
     "check_new",
+    "check_restored",
+    "check_restored_subjects",
     "check_update",
     "complete",
     "decorated",
@@ -131,6 +133,33 @@ def check_new(
     if "\0" in name and completed.storage is StorageType.FILE:  # no folder can be called so
         raise ApiError(Err.STREAM_CREATE_FAILED, err="error creating store for stream")
     return completed
+
+
+def check_restored(
+    name: str, config: StreamConfig, streams: Streams, limits: StreamLimits
+) -> StreamConfig:
+    """The configuration of a stream that is to be restored as `name`, or ApiError.
+
+    Whether it exists, and whether others have its subjects, is another question.
+    """
+    if config.name != name:
+        raise ApiError(Err.STREAM_NAME_MISMATCH)
+    if not _PATH_SEPARATORS.isdisjoint(name):
+        raise ApiError(Err.STREAM_NAME_CONTAINS_PATH_SEPARATORS)
+    completed = complete(config, streams, limits)
+    _check_replicas(completed)
+    check_stream_count(completed, streams, limits)
+    check_consumer_count(completed, limits)
+    check_room(completed, {other: each for other, each in streams.items() if other != name}, limits)
+    return completed
+
+
+def check_restored_subjects(config: StreamConfig, streams: Streams) -> None:
+    """ApiError if the subjects of a stream that is to be restored are not free."""
+    check_filters(config)
+    check_overlap(config, streams)
+    if "\0" in config.name and config.storage is StorageType.FILE:
+        raise ApiError(Err.STREAM_CREATE_FAILED, err="error creating store for stream")
 
 
 def check_update(

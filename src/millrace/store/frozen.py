@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from millrace.store.commit import segment_path
 from millrace.store.errors import StoreError
+from millrace.store.fs import File
 from millrace.store.log import Log
 from millrace.store.record import WHOLE, Kind, Record
 from millrace.store.segment import Segment
@@ -53,7 +54,7 @@ class Frozen:
                 self._held.append(_Held(segment, segment.count, removed, segment.sealed))
         self._held.reverse()  # the next one is at the end
         self._segment: Segment | None = None
-        self._file = None
+        self._file: File | None = None
         self._count = 0
         self._removed = b""
         self._ordinal = 0
@@ -119,6 +120,7 @@ class Frozen:
         if at < 0 or at >= have or record.read(self._chunk, at, have, True, self._chunk_start) != _WHOLE:
             # Not all of it is at hand, or it is damaged: then it will be so again.
             size = segment.end_of(ordinal) - offset
+            assert self._file is not None
             self._chunk = self._file.read(offset, size if size > _CHUNK else _CHUNK)
             self._chunk_start = offset
             if record.read(self._chunk, 0, len(self._chunk), True, offset) != _WHOLE:

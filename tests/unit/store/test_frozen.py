@@ -75,7 +75,7 @@ def test_segments_that_nobody_needs_go_when_they_were_read() -> None:
     commit(log)
     commit(log)
     assert len(fs.list("log")) < held
-    assert [seq for seq in log.sequences(1, 100)] == [51]
+    assert list(log.sequences(1, 100)) == [51]
 
 
 def test_what_was_not_committed_yet_belongs_to_it() -> None:

@@ -162,6 +162,11 @@ class Journal:
         self.damages.append(damage)
         self._untidy = True
 
+    def move(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self._folder = folder
+        self.log.move(folder)
+
     # -- what happens -----------------------------------------------------------------------------
 
     def put_config(

@@ -15,6 +15,7 @@ from millrace.jetstream.consumers.consumer import Consumer
 from millrace.jetstream.consumers.interest import Interest
 from millrace.jetstream.consumers.journal import Alive, Journal
 from millrace.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
+from millrace.jetstream.consumers.kept import ConsumerState
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.store.errors import StoreError
 
@@ -128,6 +129,30 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.go_on()
         self.interest.recovered()
 
+    def put_back(
+        self, name: str, config: ConsumerConfig, created_ns: int, state: ConsumerState | None
+    ) -> None:
+        """A consumer of a stream that is restored, as it was; None: it begins.  ``all_are_back`` follows."""
+        consumer = Consumer(self.stream, name, config, created_ns)
+        consumer.keeper = self._keeper_of(consumer)
+        if state is None:
+            consumer.begin()
+        else:
+            consumer.ledger.restore(
+                state.pending,
+                state.redelivered,
+                (state.delivered_dseq, state.delivered_sseq),
+                (state.floor_dseq, state.floor_sseq),
+            )
+        consumer.keeper.create(config, created_ns)
+        self._take_in(consumer)
+        if state is not None:
+            consumer.go_on()
+
+    def all_are_back(self) -> None:
+        """See ``put_back``; ``start`` follows."""
+        self.interest.recovered()
+
     def start(self) -> None:
         """After ``recover``."""
         for consumer in self._by_name.values():
@@ -155,6 +180,13 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._let_go(consumer)
             consumer.mode.deleted()
             consumer.advisories.deleted()
+        if self.journal is not None:
+            self.journal.abandon()
+            self.journal = None
+
+    def forget(self) -> None:
+        """The stream was not restored after all: nobody ever knew them."""
+        self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()
             self.journal = None

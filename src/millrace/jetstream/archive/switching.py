@@ -1,0 +1,102 @@
+"""The last step of a restore: what was read whole becomes a stream of its account.
+
+On the loop, between two messages: the checks that were done when the restore began are done again, since
+time has passed.  Consumers are put into their journal while it is still in the staging folder, so that one
+rename makes stream and consumers appear together, however the machine fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from millrace.jetstream import meta, stream_config
+from millrace.jetstream.archive.errors import ArchiveError
+from millrace.jetstream.batch import discard_torn
+from millrace.jetstream.consumers import config as consumer_config
+from millrace.jetstream.consumers.config import ConsumerLimits
+from millrace.jetstream.restoring import restore
+from millrace.jetstream.stream_config_limits import check_room as check_reservation
+from millrace.jsapi.enums import StorageType
+from millrace.jsapi.errors import ApiError, Err
+from millrace.jsapi.go_time import Time
+
+if TYPE_CHECKING:
+    from millrace.jetstream.account import AccountJetStream
+    from millrace.jetstream.archive.consumer_states import ArchivedConsumer
+    from millrace.jetstream.archive.loading import Loaded
+    from millrace.jetstream.archive.staging import Staging
+    from millrace.jetstream.stream import Stream
+    from millrace.jsapi.consumer_types import ConsumerConfig
+    from millrace.jsapi.stream_types import StreamConfig
+
+
+def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> None:
+    """ApiError if account or server have no room for a stream of `size` bytes."""
+    in_memory = config.storage is StorageType.MEMORY
+    full = ApiError(Err.MEMORY_RESOURCES_EXCEEDED if in_memory else Err.STORAGE_RESOURCES_EXCEEDED)
+    if size > 2**63 - 1:
+        raise full
+    reserving = msgspec.structs.replace(config, max_bytes=max(config.max_bytes, size))
+    check_reservation(reserving, account.configs(), account.stream_limits())
+    limit = account.limit(config.storage)
+    if limit >= 0 and account.used(config.storage) + size > limit:
+        raise full
+    if account.resources.exhausted(config.storage):
+        raise full
+
+
+def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig, loaded: Loaded) -> None:
+    """Make a stream of what was loaded; ApiError, ArchiveError or StoreError, and then there is none."""
+    name = config.name
+    if name in account.streams:
+        raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
+    try:
+        config = stream_config.check_restored(name, config, account.configs(), account.stream_limits())
+        stream_config.check_restored_subjects(config, account.configs())
+    except ApiError as error:
+        raise ArchiveError(f"error adding stream: {error}") from error
+    discard_torn(loaded.log)
+    created = loaded.created or account.world.now_ns()
+    stream = account.build(config, created, loaded.log)
+    try:
+        if not staging.in_memory:
+            meta.write(staging.fs, staging.folder, meta.StreamMeta(config=config, created=Time(created)))
+        restore(stream)
+        _add_consumers(account, staging, stream, loaded.consumers)
+        staging.switch()
+    except Exception:
+        stream.stop()
+        stream.consumers.forget()
+        raise
+    journal = stream.consumers.journal
+    if journal is not None:
+        journal.move(f"{staging.target}/consumers")
+    account.take_in(stream)
+
+
+def _add_consumers(
+    account: AccountJetStream, staging: Staging, stream: Stream, consumers: list[ArchivedConsumer]
+) -> None:
+    limits = ConsumerLimits(account=account.options, server=account.resources.limits)
+    checked: dict[str, ConsumerConfig] = {}
+    for each in consumers:
+        if not each.name or each.name in checked:
+            raise ArchiveError(f'failed to add consumer "{each.name}": consumer name already in use')
+        config = msgspec.structs.replace(each.config, name=each.name)
+        try:
+            checked[each.name] = consumer_config.check_new(config, stream.config, checked, limits)
+        except ApiError as error:
+            raise ArchiveError(f'failed to add consumer "{each.name}": {error}') from error
+        each.config = checked[each.name]
+        each.created = each.created or account.world.now_ns()
+    if not consumers:
+        return
+    if not staging.in_memory:
+        stream.consumers.journal = account.open_journal(f"{staging.folder}/consumers")
+    for each in consumers:
+        stream.consumers.put_back(each.name, each.config, each.created, each.state)
+    stream.consumers.all_are_back()
+    if stream.consumers.journal is not None:
+        account.committer.flush(stream.consumers.journal)
