@@ -16,15 +16,14 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from cramjam import DecompressionError, zstd
+from cramjam import DecompressionError, lz4
 
 from millrace.store.checksum import crc32c
 
-# Small enough to find one record without unpacking much, and to lose little with a damaged block; larger
+# Small enough to read one record without unpacking much, and to lose little with a damaged block; larger
 # ones are not packed noticeably better.
-BLOCK_SIZE = 32 * 1024
+BLOCK_SIZE = 16 * 1024
 
-_LEVEL = 1  # of zstd: higher ones take several times as long for a few percent
 _BLOCK_MAGIC = b"MRZ\x01"
 _INDEX_MAGIC = b"MRX\x01"
 _BLOCK = struct.Struct("<4sIIII")  # magic, crc, start, raw size, stored size
@@ -47,7 +46,7 @@ class Index:
 
 def pack(start: int, data: bytes, place: int) -> bytes:
     """A block that holds `data`, which stands at `start`, to be written at `place`."""
-    stored = bytes(zstd.compress(data, _LEVEL))
+    stored = bytes(lz4.compress_block(data, store_size=False))
     if len(stored) >= len(data):
         stored = data  # as it is: that can be told by its size
     rest = struct.pack("<III", start, len(data), len(stored)) + stored
@@ -64,7 +63,7 @@ def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
     if stored_size == raw_size:
         return start, stored
     try:
-        raw = bytes(zstd.decompress(stored, output_len=raw_size))
+        raw = bytes(lz4.decompress_block(stored, output_len=raw_size))
     except DecompressionError:
         return None
     return (start, raw) if len(raw) == raw_size else None

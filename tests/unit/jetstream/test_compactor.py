@@ -8,6 +8,8 @@ import pytest
 from stream_kit import Disk, Site
 
 from millrace.jetstream import account
+from millrace.store.block_file import BlockFile, open_segment_file
+from millrace.store.errors import StoreError
 from millrace.store.recovery import open_log
 
 SEGMENT = 4000
@@ -86,3 +88,102 @@ def test_a_server_stops_while_a_segment_is_compacted() -> None:
     for work, done in jobs:
         work()
         done(None)
+
+
+# -- compression ----------------------------------------------------------------------------------
+
+
+def packed(disk: Disk) -> list[str]:
+    names = [name for name in disk.list(FOLDER) if name.endswith(".log")]
+    return [name for name in names if isinstance(open_segment_file(disk, f"{FOLDER}/{name}"), BlockFile)]
+
+
+def publish_much(site: Site, count: int = 200) -> None:
+    for number in range(count):
+        site.publish(f"s.{number % 7}", b"what can be compressed " * 5)
+
+
+def rest(site: Site) -> None:
+    for _ in range(20):
+        site.world.advance(1)
+
+
+def test_sealed_segments_of_a_compressed_stream_are_compressed() -> None:
+    site = Site()
+    stream = site.create(compression="s2")
+    publish_much(site)
+    before, state = size(site.disk), site.state()
+    rest(site)
+    assert len(packed(site.disk)) == len(stream.log.segments) - 1 >= 4
+    assert size(site.disk) < before / 2
+    assert site.state() == state, "what it holds is counted as if it were not compressed"
+    assert site.restarted(orderly=False).state() == state
+
+
+def test_streams_that_are_not_to_be_compressed_are_not() -> None:
+    site = Site()
+    site.create()
+    publish_much(site)
+    rest(site)
+    assert packed(site.disk) == []
+
+
+def test_a_stream_in_memory_takes_the_option_and_ignores_it() -> None:
+    site = Site()
+    stream = site.create(storage="memory", compression="s2")
+    publish_much(site)
+    rest(site)
+    assert stream.config.compression == "s2"
+    assert stream.log.block_size == 0
+    assert not any(segment.compressed for segment in stream.log.segments)
+
+
+def test_an_update_switches_compression_on_and_off() -> None:
+    site = Site()
+    stream = site.create()
+    publish_much(site)
+    update = {"name": "S", "subjects": ["s.>"]}
+    assert "error" not in site.ask("STREAM.UPDATE.S", update | {"compression": "s2"})
+    rest(site)
+    first = packed(site.disk)
+    assert len(first) >= 4
+    assert "error" not in site.ask("STREAM.UPDATE.S", update)
+    assert stream.log.block_size == 0
+    publish_much(site)
+    rest(site)
+    assert packed(site.disk) == first
+    again = site.restarted()
+    assert again.state()["messages"] == 400
+
+
+def test_a_restart_goes_on_compressing() -> None:
+    site = Site()
+    site.create(compression="s2")
+    publish_much(site)
+    again = site.restarted(orderly=False)
+    before = len(packed(again.disk))
+    rest(again)
+    assert len(packed(again.disk)) > before
+    assert again.state()["messages"] == 200
+
+
+def test_after_a_failure_the_disk_is_left_alone_for_a_minute() -> None:
+    site = Site()
+    site.create(compression="s2")
+    tries: list[str] = []
+
+    def refuse(op: str, path: str) -> None:
+        if path.endswith(".log.new"):
+            tries.append(path)
+            raise StoreError(op, path, "Input/output error", recoverable=True)
+
+    site.disk.check = refuse  # type: ignore[method-assign]
+    publish_much(site)
+    for _ in range(50):
+        site.publish("s.1")
+        site.world.advance(1)
+    assert len(tries) == 1
+    del site.disk.check  # type: ignore[method-assign]
+    for _ in range(20):
+        site.world.advance(1)
+    assert packed(site.disk)

@@ -86,7 +86,7 @@ def test_what_cannot_be_compressed_takes_hardly_more_room() -> None:
     fs = MemoryFileSystem()
     noise = Random(1).randbytes(3 * BLOCK_SIZE)
     assert written(noise, fs, block_size=BLOCK_SIZE).read(0, len(noise)) == noise
-    assert len(fs.read_all(PATH)) < len(noise) * 1.001
+    assert len(fs.read_all(PATH)) < len(noise) * 1.002
 
 
 def test_what_can_be_compressed_takes_less() -> None:

@@ -8,7 +8,7 @@ import pytest
 from store_kit import bodies, body_of, commit, commit_all, contents, filled, put
 
 from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.blocks import find_blocks
+from millrace.store.blocks import BLOCK_SIZE, find_blocks
 from millrace.store.compaction import Compaction
 from millrace.store.compression import Compression
 from millrace.store.cursor import Cursor
@@ -91,7 +91,7 @@ def test_compressed_segments_can_be_read_without_their_summaries() -> None:
 
 
 def test_compressible_messages_take_less_room() -> None:
-    log = open_log(MemoryFileSystem(), "s", segment_size=100_000, block_size=32 * 1024)
+    log = open_log(MemoryFileSystem(), "s", segment_size=100_000, block_size=BLOCK_SIZE)
     for number in range(4000):
         put(
             log,
