@@ -282,8 +282,8 @@ class Consumer:
         if entry is not None and sample and self._is_sampled():
             self.advisories.acked(dseq, sseq, self.world.now_ns() - entry.at, deliveries)
         self.last_ack_ns = self.world.now_ns()
-        if self.ledger.ack(sseq):
-            self.stream.consumers.interest.settled(self, (sseq,))
+        self.ledger.ack(sseq)
+        self.stream.consumers.interest.settled(self, (sseq,))
         self._unblock()
         return True
 
@@ -350,9 +350,10 @@ class Consumer:
     def message_removed(self, sseq: int) -> None:
         """The stream does not have it any more, though it was not acknowledged."""
         entry = self.ledger.pending.get(sseq)
-        deliveries = self.ledger.deliveries(sseq)
+        deliveries = max(self.ledger.deliveries(sseq) - 1, 1)  # as nats-server counts here
         self.ledger.remove(sseq)
         if entry is not None:
+            self.last_ack_ns = self.world.now_ns()
             self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
             self._unblock()
 
@@ -361,9 +362,18 @@ class Consumer:
         for each in self.ledger.remove_below(sseq):
             self.message_removed(each)
 
+    def lost(self, sseqs: set[int]) -> None:
+        """These are not there any more, and nobody needs to be told."""
+        for sseq in sseqs & self.ledger.pending.keys():
+            self.ledger.remove(sseq)
+            self.last_ack_ns = self.world.now_ns()
+
     def purged(self, sseq: int) -> None:
         """Nothing below `sseq` is there any more, and nobody needs to be told."""
+        pending = len(self.ledger.pending)
         self.ledger.skip_to(sseq)
+        if len(self.ledger.pending) < pending:
+            self.last_ack_ns = self.world.now_ns()
         self.feed.skip_to(sseq)
         self._unblock()
 

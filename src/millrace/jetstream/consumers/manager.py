@@ -18,6 +18,7 @@ from millrace.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
 from millrace.jetstream.consumers.kept import ConsumerState
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.store.errors import StoreError
+from millrace.subjects.match import collide, is_subset
 
 if TYPE_CHECKING:
     from millrace.jetstream.ports import Cancel
@@ -247,10 +248,12 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         gone, log.gone = log.gone or [], [] if self._by_name else None
         lost = set(gone)
+        left = 0 if subject is None else log.next_match(log.first_seq, subject)
         for consumer in self._by_name.values():
             if subject is None:
                 consumer.purged(log.first_seq)
-            else:
-                for sseq in lost & consumer.ledger.pending.keys():
-                    consumer.ledger.remove(sseq)
+            elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
+                consumer.purged(left or log.last_seq + 1)
+            elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
+                consumer.lost(lost)
                 consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
