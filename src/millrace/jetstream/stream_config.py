@@ -135,9 +135,7 @@ def check_new(
     return completed
 
 
-def check_restored(
-    name: str, config: StreamConfig, streams: Streams, limits: StreamLimits
-) -> StreamConfig:
+def check_restored(name: str, config: StreamConfig, streams: Streams, limits: StreamLimits) -> StreamConfig:
     """The configuration of a stream that is to be restored as `name`, or ApiError.
 
     Whether it exists, and whether others have its subjects, is another question.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from millrace.jetstream.archive.errors import ArchiveError
+from millrace.jetstream.archive.errors import ArchiveError, first_json
 from millrace.jetstream.consumers.kept import ConsumerState
 from millrace.jsapi.codec import JsonError, decode_lenient, encode
 from millrace.jsapi.consumer_types import ConsumerConfig
@@ -74,11 +74,11 @@ def encode_consumer(consumer: ArchivedConsumer, last_seq: int) -> bytes:
 def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
     """What an entry says; ArchiveError if it makes no sense."""
     try:
-        entry = _decoder.decode(text)
+        entry = _decode(text)
         config = None
         if bytes(entry.config) not in (b"", b"null"):
             config = decode_lenient(bytes(entry.config), ConsumerConfig)
-    except (msgspec.MsgspecError, JsonError) as error:
+    except (msgspec.MsgspecError, JsonError, ArchiveError) as error:
         raise ArchiveError(f'failed to decode consumer "{name}" state: {error}') from error
     if config is None:
         raise ArchiveError(f'consumer "{name}" is missing config')
@@ -94,7 +94,14 @@ def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
         dict(found.redelivered or {}),
     )
     check_state(name, state)
-    return ArchivedConsumer(name, config, state)
+    return ArchivedConsumer(config.durable_name or config.name or name, config, state)
+
+
+def _decode(text: bytes) -> _Entry:
+    try:
+        return _decoder.decode(text)
+    except msgspec.MsgspecError:
+        return _decoder.decode(first_json(text))  # which has better words for what is wrong
 
 
 def check_state(name: str, state: ConsumerState) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from millrace.base.errors import MillraceError
+from millrace.jsapi.errors import ApiError
+from millrace.jsapi.json_text import BadSyntax, CutShort, read_each
 
 
 class ArchiveError(MillraceError):
@@ -30,3 +32,20 @@ def invalid() -> ArchiveError:
 def ended() -> ArchiveError:
     """There should be more."""
     return ArchiveError("EOF")
+
+
+def told(error: ApiError) -> str:
+    """An error of the API inside of another text."""
+    return f"{error} ({error.body.err_code})"
+
+
+def first_json(text: bytes) -> bytes:
+    """The first value of a text, since nobody looks at what follows; ArchiveError if there is none."""
+    try:
+        for value in read_each(text):
+            return value.raw
+    except CutShort:
+        raise ArchiveError("unexpected EOF") from None
+    except BadSyntax as error:
+        raise ArchiveError(str(error)) from None
+    raise ended()

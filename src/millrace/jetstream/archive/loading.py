@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from millrace.jetstream.archive.consumer_states import ArchivedConsumer, decode_consumer
 from millrace.jetstream.archive.entries import MAGIC, EntryReader
-from millrace.jetstream.archive.errors import ArchiveError, ended, invalid
+from millrace.jetstream.archive.errors import ArchiveError, ended, first_json, invalid
 from millrace.jetstream.archive.framing import FrameReader
 from millrace.jetstream.archive.messages import MessageLoader
 from millrace.jsapi.codec import JsonError, decode_lenient
@@ -93,7 +93,7 @@ class EntryLoading:
 
     def feed(self, data: bytes) -> None:
         if self.complete:
-            return  # as in the reference, nobody looks at what follows
+            return
         self._entries.feed(data)
         while self._messages is None:
             if not self._entries.next():
@@ -144,12 +144,27 @@ def _state_of(name: str, body: bytes) -> StreamState:
     if name != "state.json":
         raise ArchiveError("expected state.json first")
     try:
-        state = decode_lenient(body, StreamState)
-    except JsonError as error:
+        state = decode_lenient(first_json(body), StreamState)
+    except (JsonError, ArchiveError) as error:
         raise ArchiveError(f"error in state.json: {error}") from error
-    if max(state.first_seq, state.last_seq) > _LARGEST_SEQ:
-        raise ArchiveError("error in state.json: sequence out of range")
+    _check_state(state)
     return state
+
+
+def _check_state(state: StreamState) -> None:
+    """ArchiveError if no stream can be like that."""
+    problem = ""
+    first, last = state.first_seq, state.last_seq
+    if state.consumer_count < 0:
+        problem = "negative consumer count"
+    elif max(first, last) > _LARGEST_SEQ:
+        problem = "sequence out of range"
+    elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
+        problem = "inconsistent message count or sequence range"
+    elif state.messages > last - first + 1:
+        problem = "message count exceeds sequence range"
+    if problem:
+        raise ArchiveError(f"invalid stream state: {problem}")
 
 
 class Form(Protocol):
@@ -183,8 +198,12 @@ class Loading:
         return self._form.announced if self._form is not None else 0
 
     def feed(self, data: bytes) -> None:
+        if self._form is not None and self._form.complete:
+            return
         for piece in self._frames.feed(data):
             self._take(piece)
+            if self._form is not None and self._form.complete:
+                return  # as in the reference, nobody looks at what follows
 
     def _take(self, piece: bytes) -> None:
         if self._form is None:

@@ -8,7 +8,7 @@ Not here: where they come from (``loading``, ``old_format``), and when what was 
 import re
 
 from millrace.jetstream.archive.entries import EntryReader
-from millrace.jetstream.archive.errors import ArchiveError
+from millrace.jetstream.archive.errors import ArchiveError, told
 from millrace.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
 from millrace.jetstream.ttl import ttl_of
 from millrace.jsapi import headers as names
@@ -105,7 +105,7 @@ class MessageLoader:
         try:
             seconds = ttl_of(block)
         except ApiError as error:
-            raise ArchiveError(f"failed to parse message TTL: {error}") from error
+            raise ArchiveError(f"failed to parse message TTL: {told(error)}") from error
         return seconds > 0 and self._now_ns > timestamp + seconds * _NS
 
 

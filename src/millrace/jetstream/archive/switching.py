@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millrace.jetstream import meta, stream_config
-from millrace.jetstream.archive.errors import ArchiveError
+from millrace.jetstream.archive.errors import ArchiveError, told
 from millrace.jetstream.batch import discard_torn
 from millrace.jetstream.consumers import config as consumer_config
 from millrace.jetstream.consumers.config import ConsumerLimits
@@ -56,7 +56,7 @@ def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig,
         config = stream_config.check_restored(name, config, account.configs(), account.stream_limits())
         stream_config.check_restored_subjects(config, account.configs())
     except ApiError as error:
-        raise ArchiveError(f"error adding stream: {error}") from error
+        raise ArchiveError(f"error adding stream: {told(error)}") from error
     discard_torn(loaded.log)
     created = loaded.created or account.world.now_ns()
     stream = account.build(config, created, loaded.log)
@@ -86,10 +86,10 @@ def _add_consumers(
             raise ArchiveError(f'failed to add consumer "{each.name}": consumer name already in use')
         config = msgspec.structs.replace(each.config, name=each.name)
         try:
-            checked[each.name] = consumer_config.check_new(config, stream.config, checked, limits)
+            new = consumer_config.check_new(config, stream.config, checked, limits)
         except ApiError as error:
-            raise ArchiveError(f'failed to add consumer "{each.name}": {error}') from error
-        each.config = checked[each.name]
+            raise ArchiveError(f'failed to add consumer "{each.name}": {told(error)}') from error
+        each.config = checked[each.name] = msgspec.structs.replace(new, metadata=each.config.metadata)
         each.created = each.created or account.world.now_ns()
     if not consumers:
         return
