@@ -48,6 +48,7 @@ COMPILED_MODULES: Final = (
     "millrace.jetstream.archive.entries",
     "millrace.jetstream.archive.writing",
     "millrace.jetstream.archive.messages",
+    "millrace.jetstream.sourcing.intake",
     "millrace.jetstream.consumers.entries",
     "millrace.jetstream.consumers.ledger",
     "millrace.jetstream.consumers.acks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millrace.base.ids import nuid
@@ -95,6 +96,8 @@ class AccountJetStream:
             raise
         self.streams[config.name] = stream
         stream.start()
+        for other in self.streams.values():
+            other.inflows.appeared(config.name)
         return stream
 
     def configs(self) -> dict[str, StreamConfig]:
@@ -196,6 +199,7 @@ class AccountJetStream:
         restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream))
+        stream.inflows.recover(self._fs, self._stream_folder(name))
         self.streams[name] = stream
         self.count(stream)
         stream.start()
@@ -220,6 +224,12 @@ class AccountJetStream:
 
     def open_journal(self, folder: str) -> Journal:
         return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+
+    def before_commit(self, stream: Stream) -> Callable[[], None] | None:
+        """What must be on disk before the next commit of a stream is."""
+        if stream.in_memory:
+            return None
+        return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
 
     def _write_meta(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:

@@ -10,7 +10,7 @@ commits sync everything that was written since the last time.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millrace.jetstream.compactor import Compactor
@@ -34,6 +34,9 @@ class Committing(Protocol):
     def commit_begins(self) -> None:
         """What has gathered so far belongs to this commit."""
 
+    def before_commit(self) -> Callable[[], None] | None:
+        """What is to be done first, in the thread that writes; if that fails, the commit has failed."""
+
     def commit_waits(self) -> None:
         """There is more to commit, but the last commit has not ended yet."""
 
@@ -49,9 +52,16 @@ class Committing(Protocol):
 class _Running(WorkerJob):
     """A commit on its way through a worker."""
 
-    def __init__(self, commit: Commit, *, sync: bool) -> None:
-        super().__init__(functools.partial(commit.run, sync=sync))
+    def __init__(self, commit: Commit, before: Callable[[], None] | None, *, sync: bool) -> None:
+        super().__init__(self._write)
         self.commit = commit
+        self._before = before
+        self._sync = sync
+
+    def _write(self) -> None:
+        if self._before is not None:
+            self._before()
+        self.commit.run(sync=self._sync)
 
 
 class Committer:
@@ -119,7 +129,7 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            running = _Running(commit, sync=stream.sync or overdue)
+            running = _Running(commit, stream.before_commit(), sync=stream.sync or overdue)
             self._running[stream] = running
             self._world.run_in_worker(running.run, lambda error: self._ended(stream, running, error))
 
@@ -167,7 +177,10 @@ class Committer:
         commit = stream.log.begin_commit(flush=True)
         stream.commit_begins()
         if commit is not None:
+            before = stream.before_commit()
             try:
+                if before is not None:
+                    before()
                 commit.run(sync=not stream.in_memory)
             except Exception as error:
                 stream.log.fail_commit(commit)

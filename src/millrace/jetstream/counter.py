@@ -5,7 +5,8 @@
 The sum of a subject is what its last message says, so removing messages takes a counter back.  Messages
 that are not committed yet cannot be read; what they say is kept until they are.
 
-Not here: sums that come from other streams; their parts, in `Nats-Counter-Sources`, are passed on.
+Not here: sums that come from other streams (``sourcing.counting``); their parts, in `Nats-Counter-Sources`,
+are passed on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _INCOMPATIBLE: Final = (
     names.EXPECTED_LAST_SEQUENCE.encode(),
     names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode(),
 )
-_NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
+NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
 _KEPT: Final = 4096  # sums of messages that could be read from the log instead
 _DIGITS: Final = 4000  # Python converts at most 4300 at once
 
@@ -52,7 +53,7 @@ def increment_of(stream: Stream, message: Incoming) -> int | None:
     text = headers.find(message.block, _INCREMENT)
     if not text:
         return None
-    if _NUMBER.fullmatch(text) is None:
+    if NUMBER.fullmatch(text) is None:
         raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_INVALID)
     if not stream.config.allow_msg_counter:
         raise ApiError(Err.MESSAGE_COUNTER_DISABLED)
@@ -75,7 +76,7 @@ class Counters:
         """Turn an increment into the sum; `staged` has sums of messages that will be stored before it."""
         before = staged.get(message.subject) if staged is not None else None
         if before is None:
-            before = self._last(message.subject)
+            before = self.last(message.subject)
         if _has_parts(before.sources):
             message.block = headers.replace(message.block, _SOURCES, before.sources)
         after = Sum(before.total + increment, headers.find(message.block, _SOURCES) or b"")
@@ -95,7 +96,8 @@ class Counters:
                 return
             del self._recent[oldest]
 
-    def _last(self, subject: bytes) -> Sum:
+    def last(self, subject: bytes) -> Sum:
+        """What the last message of a subject says, committed or not."""
         log = self._stream.log
         seq = log.last_of(subject)
         known = self._recent.get(seq)
@@ -113,7 +115,7 @@ def _read(block: bytes, payload: bytes) -> Sum:
     except JsonError:
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
     sources = headers.find(block, _SOURCES) if block else None
-    return Sum(parse_number(value) if _NUMBER.fullmatch(value) else 0, sources or b"")
+    return Sum(parse_number(value) if NUMBER.fullmatch(value) else 0, sources or b"")
 
 
 def _has_parts(sources: bytes) -> bool:

@@ -57,18 +57,29 @@ class DirectGet:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._handles: list[Any] = []
+        self._mirrored = ""  # what a mirror answers for
         self._record = Record()
 
     def start(self) -> None:
         """Answer from now on, if the stream allows it."""
         self.stop()
-        if self._stream.config.allow_direct:
-            subject = _PREFIX + self._stream.name.encode()
-            serve = self._stream.world.serve
-            self._handles = [
+        config = self._stream.config
+        served = [config.name] if config.allow_direct else []
+        if config.mirror_direct and self._mirrored:
+            served.append(self._mirrored)
+        serve = self._stream.world.serve
+        for name in served:
+            subject = _PREFIX + name.encode()
+            self._handles += [
                 serve(subject, self._take, _QUEUE),
                 serve(subject + b".>", self._take_by_subject, _QUEUE),
             ]
+
+    def answer_for(self, origin: str) -> None:
+        """The mirror has caught up: whoever asks its origin may get an answer here."""
+        if self._mirrored != origin:
+            self._mirrored = origin
+            self.start()
 
     def stop(self) -> None:
         for handle in self._handles:

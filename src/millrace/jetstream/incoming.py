@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MARK_MSG_ID: Final = 1
 MARK_TTL: Final = 2
 MARK_SCHEDULE: Final = 4
+MARK_SOURCE: Final = 8
 
 
 @dataclass(slots=True)

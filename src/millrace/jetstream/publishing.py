@@ -178,10 +178,10 @@ class Publishing:
         if refusal is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
 
-    def _pass_over(self, message: Incoming) -> int:
+    def _pass_over(self, message: Incoming, timestamp: int | None) -> int:
         """Nobody is interested: the message gets its sequence and an answer, and takes older ones along."""
         stream = self._stream
-        now = stream.ingest.timestamp()
+        now = stream.ingest.timestamp() if timestamp is None else timestamp
         seq = stream.log.last_seq + 1
         stream.log.skip_to(seq, now)
         if message.message_id:
@@ -199,12 +199,15 @@ class Publishing:
         elif message.rollup == b"all":
             self._stream.log.remove_below(seq)
 
-    def store(self, message: Incoming) -> int:
-        """Take in a message that passed every check, or that is the stream's own; its sequence."""
+    def store(self, message: Incoming, timestamp: int | None = None) -> int:
+        """Take in a message that passed every check, or that is the stream's own; its sequence.
+
+        A mirror's messages have a `timestamp` already.
+        """
         stream = self._stream
         if not stream.has_interest(message.subject):
-            return self._pass_over(message)
-        now = stream.ingest.timestamp()
+            return self._pass_over(message, timestamp)
+        now = stream.ingest.timestamp() if timestamp is None else timestamp
         before = stream.log.last_of(message.subject) if stream.republish is not None else 0
         source = message.block + message.payload
         marks = message.marks | MARK_MSG_ID if message.message_id else message.marks

@@ -21,6 +21,7 @@ from millrace.jetstream.ingest import Ingest
 from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
 from millrace.jetstream.schedule import Schedules
+from millrace.jetstream.sourcing.inflows import Inflows
 from millrace.jetstream.ttl import Expiry
 from millrace.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
@@ -70,6 +71,7 @@ class Stream:
         self.fast_batches = FastBatches(self)
         self.schedules = Schedules(self)
         self.consumers = ConsumerManager(self)
+        self.inflows = Inflows(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
@@ -96,6 +98,7 @@ class Stream:
         self._tell_again: Cancel | None = None
         self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
+        self.straight = False  # messages may go straight to the log
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -137,13 +140,14 @@ class Stream:
             self.retention.start()
             self.account.committer.compactor.consider(self)
             self.direct.start()
+            self.inflows.configure()
 
     def _choose_path(self) -> None:
         """The short way is for streams without a rule that needs a second look at a message."""
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
         self.ingest.limit = self.retention.stored if self.retention.limited else None
-        self.ingest.plain = not (
+        self.straight = not (
             self.failure
             or self.transform
             or self.republish
@@ -158,6 +162,7 @@ class Stream:
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
+        self.ingest.plain = self.straight
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
@@ -176,8 +181,8 @@ class Stream:
         self.direct.start()
         self.consumers.start()
         self.account.committer.compactor.consider(self)
-        if self.config.mirror is None:
-            self.listen_anew()
+        self.listen_anew()
+        self.inflows.start()
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -193,6 +198,7 @@ class Stream:
         self.batches.stop()
         self.fast_batches.stop()
         self.direct.stop()
+        self.inflows.stop()
 
     def abandon(self) -> None:
         """The stream is gone: whoever waits for it learns that."""
@@ -236,6 +242,9 @@ class Stream:
             self._committing_acks = waiting
         self._committing_after, self._after = self._committing_after + self._after, []
         self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
+
+    def before_commit(self) -> Callable[[], None] | None:
+        return self.account.before_commit(self)
 
     def commit_waits(self) -> None:
         self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too

@@ -165,6 +165,8 @@ class StreamApi:
             created=Time(stream.created_ns),
             state=stream.state(),
             domain=self._account.domain if domain else "",
+            mirror=stream.inflows.mirror(),
+            sources=stream.inflows.sources(),
             ts=Time(self._account.world.now_ns()),
         )
 

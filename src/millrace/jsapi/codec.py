@@ -45,6 +45,11 @@ def encode(struct: Struct) -> bytes:
             # Quotes inside a string are escaped, so only the field itself can look like this.
             nested = _encoder.encode(inner)
             json = json.replace(b'"%b":%b' % (EMBEDDED_NAME.encode(), nested), nested[1:-1], 1)
+    return escape_html(json)
+
+
+def escape_html(json: bytes) -> bytes:
+    """The same JSON without characters that mean something in HTML."""
     for character, escape in _ESCAPES:  # only strings can hold them
         json = json.replace(character, escape)
     return json

@@ -241,6 +241,9 @@ class Journal:
     def commit_begins(self) -> None:
         pass  # the log's sequences tell what belongs to it
 
+    def before_commit(self) -> None:
+        pass
+
     def commit_waits(self) -> None:
         pass
 

@@ -1,0 +1,1 @@
+"""Streams that take their messages from other streams: mirrors and sources."""
