@@ -26,6 +26,7 @@ COMPILED_MODULES: Final = (
     "millrace.protocol.outbuf",
     "millrace.protocol.replies",
     "millrace.protocol.outlet",
+    "millrace.protocol.inlet",
     "millrace.protocol.masking",
     "millrace.store.checksum",
     "millrace.store.record",

@@ -1,6 +1,7 @@
 cimport cython
 
-from millrace.broker.router cimport Route, Subscriber, Subscription, SubjectSpace, Target
+from millrace.base.buffer cimport equal_bytes
+from millrace.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
 from millrace.protocol.outbuf cimport OutBuffer
 from millrace.protocol.parser cimport Frame, Parser
 
@@ -58,13 +59,18 @@ cdef class Connection(Subscriber):
     cdef public double last_activity
     cdef OutBuffer _out
     cdef Route _route
+    cdef AckRoute _acks
 
     cpdef enter(self, object account)
     @cython.locals(parser=Parser, op=int)
     cpdef process(self)
-    @cython.locals(frame=Frame, route=Route, taken=Py_ssize_t)
+    @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
     cdef Route _find_route(self)
+    @cython.locals(parser=Parser)
+    cdef bint _is_plain_ack(self, AckRoute acks, Frame frame) except? -1
+    @cython.locals(acks=AckRoute, subscription=Subscription)
+    cdef Route _find_ack_route(self, bytes subject)
     @cython.locals(first="unsigned char")
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
     @cython.locals(subscription=Subscription, out=OutBuffer)

@@ -15,7 +15,8 @@ connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in
 
 from typing import TYPE_CHECKING, Any
 
-from millrace.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millrace.base.buffer import equal_bytes
+from millrace.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
 from millrace.protocol.outbuf import OutBuffer
 from millrace.protocol.parser import Op, Parser
 
@@ -102,12 +103,13 @@ class Connection(Subscriber):
         self.last_activity = 0.0
         self._out: OutBuffer | None = None
         self._route: Route | None = None
+        self._acks: AckRoute | None = None  # where the last acknowledgement went
 
     def enter(self, account: Any) -> None:
         """Belong to `account` from now on; a route through the last one must not be used again."""
         self.account = account
         self.space = account.space
-        self._route = None
+        self._route = self._acks = None
 
     def __str__(self) -> str:
         return f"{self.session.ip}:{self.session.port} - cid:{self.cid}"
@@ -171,6 +173,10 @@ class Connection(Subscriber):
         if self.pedantic:
             self.broker.commands.check_subject(self)
             self.subject_checked = False
+        acks = self._acks
+        if acks is not None and acks.inlet is not None and self._is_plain_ack(acks, frame):
+            acks.inlet.take_at(frame.buf, self.parser.subject_start, self.parser.subject_size, frame)
+            return
         route = self._route
         if route is None or not route.valid or not self.parser.subject_is(route.subject):
             route = self._find_route()
@@ -190,7 +196,7 @@ class Connection(Subscriber):
         self._route = None
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
-            return self.space.ack_route(subject)  # not kept: the next one has another subject
+            return self._find_ack_route(subject)
         if not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:
@@ -198,6 +204,26 @@ class Connection(Subscriber):
             return self.space.route(self.space.mapping(subject))
         self._route = self.space.route(subject)
         return self._route
+
+    def _is_plain_ack(self, acks: AckRoute, frame: "Frame") -> bool:
+        """Whether it goes the way of the last one, and nobody else wants to know."""
+        parser = self.parser
+        return (
+            acks.valid
+            and frame.reply_size == 0
+            and not self.careful
+            and not self.pedantic
+            and parser.subject_size > len(acks.start)
+            and equal_bytes(frame.buf, parser.subject_start, acks.start)
+        )
+
+    def _find_ack_route(self, subject: bytes) -> Route:
+        """Its subject is used once, so the route is not kept."""
+        acks = self.space.ack_route(subject)
+        if acks is None:
+            return self.space.route(subject)
+        self._acks = acks if acks.inlet is not None else None
+        return Route(subject, [Target(subscription, subject) for subscription in acks.group], [])
 
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]

@@ -1,6 +1,7 @@
 cimport cython
 
 from millrace.base.buffer cimport read_little, same_bytes
+from millrace.protocol.inlet cimport Inlet
 from millrace.protocol.parser cimport Frame
 from millrace.protocol.replies cimport Replies
 from millrace.subjects.match cimport matches
@@ -33,6 +34,7 @@ cdef class Subscription:
     cdef public object rewrite
     cdef public Subscription origin
     cdef public list shadows
+    cdef public Inlet inlet
 
 @cython.final
 cdef class Target:
@@ -53,6 +55,13 @@ cdef class Route:
     cpdef Py_ssize_t receivers(self)
 
 @cython.final
+cdef class AckRoute:
+    cdef readonly bytes start
+    cdef readonly list group
+    cdef readonly Inlet inlet
+    cdef public bint valid
+
+@cython.final
 cdef class SubjectSpace:
     cdef readonly str name
     cdef readonly SubjectTree tree
@@ -61,7 +70,7 @@ cdef class SubjectSpace:
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef dict _reply_groups
-    cdef dict _ack_groups
+    cdef dict _acks
     cdef dict _watchers
     cdef unsigned long long _random
 
@@ -73,10 +82,10 @@ cdef class SubjectSpace:
     cpdef answer(self, Replies replies, bytes start)
     @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
     cdef list _reply_group(self, bytes reply)
-    @cython.locals(subscription=Subscription, group=list)
-    cpdef Route ack_route(self, bytes subject)
-    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
-    cdef list _ack_group(self, bytes subject)
+    @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
+    cpdef AckRoute ack_route(self, bytes subject)
+    @cython.locals(route=AckRoute)
+    cdef _drop_acks(self)
     cdef _changed(self, bytes pattern)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)

@@ -13,6 +13,7 @@ Receivers are called while the frame of the message is valid and must copy what 
 from collections.abc import Callable
 
 from millrace.base.buffer import read_little, same_bytes
+from millrace.protocol.inlet import Inlet
 from millrace.protocol.parser import Frame
 from millrace.protocol.replies import FIXED_SIZE, Replies
 from millrace.subjects.match import matches
@@ -68,6 +69,7 @@ class Subscription:
         self.rewrite: Callable[[bytes], bytes | None] | None = None
         self.origin: Subscription | None = None  # stream import: the subscription this one serves
         self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
+        self.inlet: Inlet | None = None  # takes messages without a target; the owner would do the same
 
 
 class Target:
@@ -99,6 +101,16 @@ class Route:
         return len(self.plain) + len(self.queues)
 
 
+class AckRoute:
+    """Everyone who gets the acknowledgements that begin with `start`."""
+
+    def __init__(self, start: bytes, group: list[Subscription]) -> None:
+        self.start = start
+        self.group = group
+        self.inlet = group[0].inlet if len(group) == 1 else None  # the only one, if it needs no target
+        self.valid = True
+
+
 class SubjectSpace:
     """Subscriptions and the routes through them; its account gives it the name."""
 
@@ -111,7 +123,7 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
-        self._ack_groups: dict[bytes, list[Subscription] | None] = {}
+        self._acks: dict[bytes, AckRoute | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
         self._random = seed | 1
 
@@ -125,7 +137,7 @@ class SubjectSpace:
 
     def _changed(self, pattern: bytes) -> None:
         self._reply_groups.clear()
-        self._ack_groups.clear()
+        self._drop_acks()
         self._drop_routes(pattern)
         if self._watchers:
             self._tell_watchers(pattern)
@@ -175,34 +187,40 @@ class SubjectSpace:
         self.routes[subject] = route
         return route
 
-    def ack_route(self, subject: bytes) -> Route:
-        """The route for an acknowledgement; its subject is used once, so what is kept is who gets all."""
-        group = self._ack_group(subject)
-        if group is None:
-            return self.route(subject)
-        return Route(subject, [Target(subscription, subject) for subscription in group], [])
+    def ack_route(self, subject: bytes) -> AckRoute | None:
+        """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``.
 
-    def _ack_group(self, subject: bytes) -> list[Subscription] | None:
-        """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``."""
+        The subject of an acknowledgement is used once, so what is kept is who gets all of a consumer.
+        None if that depends on the rest of the subject.
+        """
         dot = subject.find(b".", _ACK_PREFIX_SIZE)
         dot = subject.find(b".", dot + 1) if dot > 0 else -1
         if dot < 0:
             return None
-        prefix = subject[:dot]
-        group = self._ack_groups.get(prefix)
-        if group is None and prefix not in self._ack_groups:
-            found = self.tree.match_any_tail(prefix)
+        start = subject[: dot + 1]
+        route = self._acks.get(start)
+        if route is None and start not in self._acks:
+            found = self.tree.match_any_tail(subject[:dot])
             if found is not None and not found.queues:
                 group = [each for each in found.plain if each.rewrite is None]
-                if len(group) != len(found.plain):
-                    group = None
-            self._ack_groups[prefix] = group
-        return group
+                if len(group) == len(found.plain):
+                    route = AckRoute(start, group)
+            if len(self._acks) >= _MAX_ROUTES:
+                self._drop_acks()
+            self._acks[start] = route
+        return route
+
+    def _drop_acks(self) -> None:
+        for route in self._acks.values():
+            if route is not None:
+                route.valid = False
+        self._acks.clear()
 
     def drop_all_routes(self) -> None:
         for route in self.routes.values():
             route.valid = False
         self.routes.clear()
+        self._drop_acks()
 
     def _drop_routes(self, pattern: bytes) -> None:
         if b"*" not in pattern and b">" not in pattern:

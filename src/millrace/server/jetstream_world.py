@@ -14,6 +14,7 @@ from millrace.broker.router import Subscription
 from millrace.jetstream.ports import Request, Sink
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.jsapi.go_time import Time
+from millrace.protocol.inlet import Inlet
 
 if TYPE_CHECKING:
     from millrace.base.clock import Clock
@@ -63,6 +64,8 @@ class AccountWorld:
 
     def capture(self, subject: bytes, sink: Sink) -> Subscription:
         subscription = Subscription(CaptureSubscriber(sink), subject, None, b"")
+        if isinstance(sink, Inlet):
+            subscription.inlet = sink
         self._account.space.subscribe(subscription)
         return subscription
 

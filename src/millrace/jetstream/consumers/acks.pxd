@@ -1,6 +1,8 @@
 cimport cython
 
+from millrace.base.buffer cimport equal_bytes
 from millrace.jetstream.consumers.ledger cimport Ledger
+from millrace.protocol.inlet cimport Inlet
 from millrace.protocol.parser cimport Frame
 
 cdef int _TOKENS_V1
@@ -8,6 +10,7 @@ cdef int _TOKENS_V2
 cdef int _DOT
 cdef int _ZERO
 cdef long long _NO_NUMBER
+cdef bytes _PLUS_ACK
 cdef long long _NEVER_DELIVERED
 
 @cython.final
@@ -16,13 +19,16 @@ cdef class AckSubject:
     cdef readonly long long sseq
     cdef readonly long long dseq
 
-    @cython.locals(p="const unsigned char*", size=Py_ssize_t, index=Py_ssize_t, tokens=int, skip=int)
-    cpdef bint read(self, bytes subject) except? -1
-    @cython.locals(p="const unsigned char*", index=Py_ssize_t, value="long long", digit=int)
-    cdef long long _number(self, bytes subject, Py_ssize_t start) except *
+    cdef Py_ssize_t _at
 
-@cython.final
-cdef class AckSink:
+    @cython.locals(p="const unsigned char*", index=Py_ssize_t, end=Py_ssize_t, tokens=int, skip=int)
+    cpdef bint read(self, bytes buf, Py_ssize_t start, Py_ssize_t size) except? -1
+    @cython.locals(
+        p="const unsigned char*", start=Py_ssize_t, index=Py_ssize_t, value="long long", digit=int, sound=bint
+    )
+    cdef long long _number(self, bytes buf) noexcept
+
+cdef class AckSink(Inlet):
     cdef public bint plain
     cdef readonly long long taken
     cdef Ledger _ledger
@@ -32,7 +38,7 @@ cdef class AckSink:
     cdef AckSubject _subject
 
     @cython.locals(ack=AckSubject)
-    cpdef take(self, bytes subject, Frame frame)
+    cpdef take_at(self, bytes buf, Py_ssize_t start, Py_ssize_t size, Frame frame)
     cpdef tell_again(self)
 
 @cython.locals(size=Py_ssize_t)

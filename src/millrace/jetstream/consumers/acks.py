@@ -11,7 +11,9 @@ its ledger, and everything else to `slow`.
 
 from collections.abc import Callable
 
+from millrace.base.buffer import equal_bytes
 from millrace.jetstream.consumers.ledger import Ledger
+from millrace.protocol.inlet import Inlet
 from millrace.protocol.parser import Frame
 
 _TOKENS_V1 = 9
@@ -19,6 +21,7 @@ _TOKENS_V2 = 11
 _DOT = 46
 _ZERO = 48
 _NO_NUMBER = -1
+_PLUS_ACK = b"+ACK"
 _NEVER_DELIVERED = 2**62
 
 
@@ -29,13 +32,14 @@ class AckSubject:
         self.deliveries = 0
         self.sseq = 0
         self.dseq = 0
+        self._at = 0
 
-    def read(self, subject: bytes) -> bool:
-        """False if it is not the subject of an ack."""
-        p = subject
-        size = len(subject)
+    def read(self, buf: bytes, start: int, size: int) -> bool:
+        """False if what lies there is not the subject of an ack."""
+        p = buf
+        end = start + size
         tokens = 1
-        for index in range(size):
+        for index in range(start, end):
             if p[index] == _DOT:
                 tokens += 1
         if tokens == _TOKENS_V1:
@@ -44,37 +48,39 @@ class AckSubject:
             skip = 6
         else:
             return False
-        index = 0
+        index = start
         while skip:
             if p[index] == _DOT:
                 skip -= 1
             index += 1
-        self.deliveries = self._number(subject, index)
-        index = subject.index(b".", index) + 1
-        self.sseq = self._number(subject, index)
-        index = subject.index(b".", index) + 1
-        self.dseq = self._number(subject, index)
+        self._at = index
+        self.deliveries = self._number(buf)
+        self.sseq = self._number(buf)
+        self.dseq = self._number(buf)
         if self.deliveries < 0:
             self.deliveries = 0
         if self.sseq < 0:
             self.sseq = _NEVER_DELIVERED
         return True
 
-    def _number(self, subject: bytes, start: int) -> int:
-        """The decimal number that ends before a dot; -1 if it is none."""
-        p = subject
+    def _number(self, buf: bytes) -> int:
+        """The decimal number up to the next dot, which is there; -1 if it is none."""
+        p = buf
         value = 0
-        index = start
+        start = index = self._at
+        sound = True
         while p[index] != _DOT:
             digit = p[index] - _ZERO
-            if digit < 0 or digit > 9 or index - start > 18:
-                return _NO_NUMBER
-            value = value * 10 + digit
+            if digit < 0 or digit > 9 or index - start > 17:
+                sound = False
+            if sound:
+                value = value * 10 + digit
             index += 1
-        return value if index > start else _NO_NUMBER
+        self._at = index + 1
+        return value if sound and index > start else _NO_NUMBER
 
 
-class AckSink:
+class AckSink(Inlet):
     """Takes the acks of one consumer."""
 
     def __init__(
@@ -88,10 +94,10 @@ class AckSink:
         self._told = False
         self._subject = AckSubject()
 
-    def take(self, subject: bytes, frame: Frame) -> None:
+    def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
         """A message on the consumer's ack subjects; the frame is only lent."""
         ack = self._subject
-        if not ack.read(subject):
+        if not ack.read(buf, start, size):
             return
         if self.plain and frame.reply_size == 0 and _says_ack(frame):
             if self._ledger.ack(ack.sseq):
@@ -112,4 +118,4 @@ def _says_ack(frame: Frame) -> bool:
     size = frame.body_size - (frame.header_size if frame.header_size > 0 else 0)
     if size == 0:
         return True
-    return size == 4 and frame.payload() == b"+ACK"
+    return size == 4 and equal_bytes(frame.buf, frame.body_start + frame.body_size - 4, _PLUS_ACK)

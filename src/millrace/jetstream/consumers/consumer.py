@@ -137,8 +137,8 @@ class Consumer:
             domain = self.stream.account.domain.encode() or b"_"
             second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
             self._handles += [
-                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acks.take),
-                world.capture(second, self.acks.take),
+                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acks),
+                world.capture(second, self.acks),
             ]
         self._handles.append(
             world.serve(

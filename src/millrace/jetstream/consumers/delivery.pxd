@@ -1,6 +1,6 @@
 cimport cython
 
-from millrace.base.buffer cimport GrowingBuffer
+from millrace.base.buffer cimport GrowingBuffer, equal_bytes
 from millrace.jetstream.consumers.ledger cimport Ledger
 from millrace.protocol.outlet cimport Outlet
 from millrace.protocol.parser cimport Frame
@@ -43,5 +43,5 @@ cdef class Delivery:
     cdef Py_ssize_t _prepare(self, Record record, unsigned long long deliveries, unsigned long long pending) except -1
     @cython.locals(block=bytes, payload=bytes, size=Py_ssize_t)
     cdef Py_ssize_t _put_changed(self, Record record) except -1
-    @cython.locals(size=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t)
     cdef bint _is_subject_of(self, Record record) except -1

@@ -9,7 +9,7 @@ On the path of a message, so compiled.  ``run`` sends new messages one after the
 nothing needs a second thought; everything special is sent one at a time by ``send``.
 """
 
-from millrace.base.buffer import GrowingBuffer
+from millrace.base.buffer import GrowingBuffer, equal_bytes
 from millrace.jetstream.consumers.ledger import Ledger
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
@@ -146,5 +146,4 @@ class Delivery:
         size = record.subject_size
         if size != len(self._subject):
             return False
-        at = record.subject_start
-        return record.buf.startswith(self._subject, at, at + size)
+        return equal_bytes(record.buf, record.subject_start, self._subject)

@@ -3,6 +3,7 @@ cimport cython
 cdef long long _NEVER
 
 @cython.final
+@cython.freelist(4096)
 cdef class Pending:
     cdef readonly unsigned long long dseq
     cdef readonly long long at
@@ -10,6 +11,9 @@ cdef class Pending:
     cdef readonly bint queued
     cdef readonly bint known
     cdef readonly bint kept
+
+@cython.locals(entry=Pending)
+cdef Pending _pending(unsigned long long dseq, long long at)
 
 @cython.final
 cdef class Ledger:
@@ -31,7 +35,7 @@ cdef class Ledger:
     cdef readonly Py_ssize_t waiting_again
     cdef readonly bint changed
 
-    @cython.locals(entry=Pending)
+    @cython.locals(entry=Pending, key=object)
     cpdef deliver(self, unsigned long long sseq, long long now)
     cpdef deliver_settled(self, unsigned long long sseq)
     @cython.locals(entry=Pending)
@@ -57,6 +61,7 @@ cdef class Ledger:
     cpdef plan_again(self)
     cdef long long _wait_of(self, unsigned long long sseq) except *
     cdef _plan(self, unsigned long long sseq, Pending entry, long long due)
+    @cython.locals(entry=Pending)
     cpdef bint ack(self, unsigned long long sseq) except *
     @cython.locals(entry=Pending, settled=list, each="unsigned long long")
     cpdef list ack_all(self, unsigned long long sseq, unsigned long long dseq)
@@ -67,8 +72,7 @@ cdef class Ledger:
     cpdef nak(self, unsigned long long sseq)
     @cython.locals(entry=Pending)
     cpdef nak_later(self, unsigned long long sseq, long long due)
-    @cython.locals(entry=Pending)
-    cdef _settle(self, unsigned long long sseq)
+    cdef _settled(self, unsigned long long sseq, Pending entry)
     @cython.locals(entry=Pending, lowest="unsigned long long")
     cdef _raise_floor(self, unsigned long long dseq, unsigned long long sseq)
     cdef _forget_count(self, unsigned long long sseq)

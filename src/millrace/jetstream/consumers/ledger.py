@@ -21,13 +21,22 @@ _NEVER = 0
 class Pending:
     """A message that was delivered and is not settled."""
 
-    def __init__(self, dseq: int, at: int) -> None:
-        self.dseq = dseq  # of its first delivery
-        self.at = at  # when it was delivered last, or was said to be in progress
-        self.due = _NEVER  # when to deliver it again, if not by the common waiting time
-        self.queued = False  # it waits to be delivered again
-        self.known = False  # the journal has it as pending
-        self.kept = False  # as it is now
+    dseq: int  # of its first delivery
+    at: int  # when it was delivered last, or was said to be in progress
+    due: int  # when to deliver it again, if not by the common waiting time
+    queued: bool  # it waits to be delivered again
+    known: bool  # the journal has it as pending
+    kept: bool  # as it is now
+
+
+def _pending(dseq: int, at: int) -> Pending:
+    """Made this way, an object costs no call of ``__init__``."""
+    entry = Pending.__new__(Pending)
+    entry.dseq = dseq
+    entry.at = at
+    entry.due = _NEVER
+    entry.queued = entry.known = entry.kept = False
+    return entry
 
 
 class Ledger:
@@ -59,9 +68,10 @@ class Ledger:
         self.delivered_dseq += 1
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
-        entry = Pending(self.delivered_dseq, now)
-        self.pending[sseq] = entry
-        self.order.append(sseq)
+        entry = _pending(self.delivered_dseq, now)
+        key = sseq  # one object for both
+        self.pending[key] = entry
+        self.order.append(key)
         self.changed = True
         if self.backoff:
             self._plan(sseq, entry, now + self._wait_of(sseq))
@@ -176,7 +186,7 @@ class Ledger:
         """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
         self.redelivered[sseq] = self.deliveries(sseq)
         self._counted.add(sseq)
-        self._settle(sseq)
+        self._settled(sseq, self.pending.pop(sseq))
 
     def due(self) -> int:
         """When ``expire`` has something to do, in ns; 0: never, as it looks now."""
@@ -217,12 +227,12 @@ class Ledger:
 
     def ack(self, sseq: int) -> bool:
         """Settle one message; False if it was not pending."""
-        if sseq not in self.pending:
+        entry = self.pending.pop(sseq, None)
+        if entry is not None:
+            self._settled(sseq, entry)
+        if self.redelivered:
             self._forget_count(sseq)
-            return False
-        self._settle(sseq)
-        self._forget_count(sseq)
-        return True
+        return entry is not None
 
     def ack_all(self, sseq: int, dseq: int) -> list[int]:
         """Settle everything up to a message; what was pending of it."""
@@ -275,8 +285,8 @@ class Ledger:
         self.changed = True
         self._plan(sseq, entry, due)
 
-    def _settle(self, sseq: int) -> None:
-        entry = self.pending.pop(sseq)
+    def _settled(self, sseq: int, entry: Pending) -> None:
+        """It left the pending ones."""
         self._unqueue(entry)
         if entry.known:
             self._gone.append(sseq)
@@ -347,7 +357,7 @@ class Ledger:
     def forget_above(self, sseq: int) -> None:
         """The stream lost what lay above `sseq`, and uses the numbers again."""
         for each in [each for each in self.pending if each > sseq]:
-            self._settle(each)
+            self._settled(each, self.pending.pop(each))
         for each in [each for each in self.redelivered if each > sseq]:
             self._forget_count(each)
         self.delivered_sseq = min(self.delivered_sseq, sseq)
@@ -416,7 +426,7 @@ class Ledger:
         self.order = deque(sorted(pending))
         self.pending.clear()
         for sseq, (dseq, at) in sorted(pending.items(), key=lambda item: (item[1][1], item[0])):
-            entry = Pending(dseq, at)
+            entry = _pending(dseq, at)
             entry.kept = entry.known = True
             self.pending[sseq] = entry
             if self.backoff:
