@@ -139,13 +139,13 @@ class Life:
         assert log.first_seq == min(found, default=log.last_seq + 1)
         assert log.last_seq >= self.durable_last, "sequences are used twice"
         for name in log.fs.list(self.folder):
-            data = log.fs.read_all(f"{self.folder}/{name}") + self._unpacked(name)
+            data = log.fs.read_all(f"{self.folder}/{name}") + self._unpacked(log, name)
             assert not [body for body in self.erased if body in data], "erased content is still there"
 
-    def _unpacked(self, name: str) -> bytes:
+    def _unpacked(self, log: Log, name: str) -> bytes:
         if not name.endswith(".log"):
             return b""
-        file = open_segment_file(self.fs, f"{self.folder}/{name}")
+        file = open_segment_file(log.fs, f"{self.folder}/{name}")
         data = file.read(0, file.size())
         file.close()
         return data
