@@ -36,6 +36,7 @@ class Keeper:
         self._asked = 0  # reserved, but not durable yet
         self._wake: Callable[[], None] | None = None
         self.planned = False  # a call of ``write`` is on its way
+        self._closed = False  # what still happens is not told any more: its name may be another's
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -62,23 +63,29 @@ class Keeper:
         """At a clean stop: exactly what was used."""
         self._ledger.take_changes()
         self._journal.snapshot(self._name, state_of(self._ledger), self._ledger.delivered_dseq)
+        self.abandon()
 
     def delete(self) -> None:
         self._journal.delete(self._name)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """The journal has gone, or has let go of the consumer: nothing is told from now on."""
+        self._closed = True
         self.planned = False  # who calls ``write`` looks at that
 
     # -- what happened ----------------------------------------------------------------------------
 
     def touch(self) -> None:
         """Something happened that can wait a moment."""
-        if not self.planned:
+        if not self.planned and not self._closed:
             self.planned = True
             self._later(self)
 
     def write(self) -> None:
         """Tell everything that is new."""
         self.planned = False
-        if self._ledger.changed:
+        if self._ledger.changed and not self._closed:
             self._write(0)
 
     def _write(self, reserve: int) -> None:
@@ -150,6 +157,9 @@ class NoKeeper:
         pass
 
     def delete(self) -> None:
+        pass
+
+    def abandon(self) -> None:
         pass
 
     def touch(self) -> None:

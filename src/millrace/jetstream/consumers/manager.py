@@ -179,6 +179,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._timer = None
         for consumer in list(self._by_name.values()):
             self._let_go(consumer)
+            consumer.keeper.abandon()
             consumer.mode.deleted()
             consumer.advisories.deleted()
         if self.journal is not None:
@@ -214,7 +215,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _alive(self) -> Iterator[Alive]:
         for consumer in list(self._by_name.values()):
-            if isinstance(consumer.keeper, Keeper) and consumer.name in self._by_name:
+            if isinstance(consumer.keeper, Keeper) and self._by_name.get(consumer.name) is consumer:
                 consumer.keeper.write()
                 yield consumer.name, consumer.config, consumer.created_ns, state_of(consumer.ledger)
 
