@@ -103,6 +103,7 @@ class Journal:
         self._copies: list[bytes] = []  # entries to be written once more
         # Who waits for which sequence to be durable; the sequences rise.
         self._waiting: list[tuple[int, Callable[[StoreError | None], None]]] = []
+        self._patient: list[tuple[int, Callable[[], None]]] = []  # the same, whatever the disk does
         self._retry: Cancel | None = None
         # Checkpoints:
         self._written = 0  # bytes, since the last one began
@@ -215,6 +216,11 @@ class Journal:
         self._waiting.append((self.log.last_seq, callback))
         self._committer.dirty(self)
 
+    def when_committed(self, callback: Callable[[], None]) -> None:
+        """Call back when everything said so far is durable, however long the disk takes."""
+        self._patient.append((self.log.last_seq, callback))
+        self._committer.dirty(self)
+
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
         known.link += 1
         known.reserved = max(reserved, state.delivered_dseq)
@@ -275,6 +281,10 @@ class Journal:
         durable, self._waiting = self._waiting[:count], self._waiting[count:]
         for _, callback in durable:
             callback(None)
+        count = bisect.bisect_right(self._patient, self.log.committed, key=lambda each: each[0])
+        done, self._patient = self._patient[:count], self._patient[count:]
+        for _, told in done:
+            told()
 
     def _tell_all(self, error: StoreError) -> None:
         waiting, self._waiting = self._waiting, []
@@ -358,4 +368,5 @@ class Journal:
             self._retry.cancel()
             self._retry = None
         self.log.close()
+        self._patient.clear()
         self._tell_all(StoreError("commit", self._folder, "the stream is closed"))

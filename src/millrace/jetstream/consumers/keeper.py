@@ -127,18 +127,15 @@ class Keeper:
         asked = self._asked = max(delivered, self._reserved) + self._block
         self._write(asked)
 
-        def durable(error: StoreError | None) -> None:
+        def durable() -> None:
             if asked != self._asked:
                 return  # it was reset meanwhile
-            if error is not None:
-                self._asked = self._reserved  # asked again by whoever sends next
-            else:
-                self._reserved = asked
+            self._reserved = asked
             wake, self._wake = self._wake, None
             if wake is not None:
                 wake()
 
-        self._journal.after_commit(durable)
+        self._journal.when_committed(durable)
 
 
 class NoKeeper:

@@ -6,6 +6,7 @@ from millrace.jetstream.stream import Stream
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.enums import AckPolicy
 from millrace.jsapi.stream_types import StreamConfig
+from millrace.store.errors import StoreError
 from millrace.store.fs import MemoryFileSystem
 from millrace.testing.fake_world import FakeWorld
 
@@ -119,3 +120,45 @@ def test_an_ack_just_before_its_stream_is_deleted_writes_nothing_any_more() -> N
     site.world.settle()
     site.world.advance(1)
     assert journal.log.last_seq == last
+
+
+class FullDisk(MemoryFileSystem):
+    """Takes nothing for consumers while it is `full`, which ends by itself after many tries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self.tries = 0
+
+    def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
+        file = super().open(path, create=create)
+        disk, append = self, file.append
+
+        def append_or_fail(data: bytes | memoryview) -> None:
+            if disk.full and "/consumers/" in path:
+                disk.tries += 1
+                disk.full = disk.tries < 100
+                raise StoreError("write", path, "No space left on device", recoverable=True)
+            append(data)
+
+        file.append = append_or_fail  # type: ignore[method-assign]
+        return file
+
+
+def test_a_full_disk_is_not_tried_again_without_a_pause_for_messages_that_may_not_go_out() -> None:
+    disk = FullDisk()
+    site = Site(disk)
+    site.add_stream()
+    site.add_consumer("C")
+    site.stream.consumers["C"].delivery.max_pending = 0
+    site.publish(2000)
+    disk.full = True
+    first = len(site.take("C", 2000))
+    site.world.advance(2.5)
+    assert disk.tries < 10
+    assert 0 < first == len(site.world.delivered)
+    disk.full = False
+    site.world.advance(2)
+    site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"2000", reply=b"_INBOX.me")
+    site.world.settle()
+    assert len(site.world.delivered) == 2000
