@@ -49,6 +49,8 @@ COMPILED_MODULES: Final = (
     "millrace.jetstream.archive.entries",
     "millrace.jetstream.archive.writing",
     "millrace.jetstream.archive.messages",
+    "millrace.jetstream.archive.highway",
+    "millrace.jetstream.archive.blocks",
     "millrace.jetstream.sourcing.intake",
     "millrace.jetstream.consumers.entries",
     "millrace.jetstream.consumers.ledger",

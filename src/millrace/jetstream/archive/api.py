@@ -154,7 +154,7 @@ class ArchiveApi:
             world,
             title,
             name,
-            Loading(entries, lambda: OldLoading(staging, config, limits, world.now_ns())),
+            Loading(entries, lambda: OldLoading(staging, account.name, config, limits, world.now_ns())),
             staging,
             check=lambda size: check_room(account, config, size),
             switch=lambda loaded: switch_in(account, staging, config, loaded),

@@ -28,7 +28,8 @@ cdef class MessageLoader:
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
         unsigned long long seq, long long timestamp,
     )
-    cpdef skip_to(self, unsigned long long seq)
+    @cython.locals(last="long long")
+    cpdef skip_to(self, unsigned long long seq, long long timestamp=*)
     cdef bint _is_over(self, bytes block, long long timestamp) except -1
 
 @cython.locals(marks=int)

@@ -96,10 +96,11 @@ class MessageLoader:
                 return
         log.append(subject, source, start, header_size, size, timestamp, marks)
 
-    def skip_to(self, seq: int) -> None:
-        """Everything up to and including `seq` was used."""
+    def skip_to(self, seq: int, timestamp: int = 0) -> None:
+        """Everything up to and including `seq` was used, at a time that may be known."""
         if seq > self.log.last_seq:
-            self.log.skip_to(seq, self.log.last_timestamp)
+            last = self.log.last_timestamp
+            self.log.skip_to(seq, timestamp if timestamp > last else last)
 
     def _is_over(self, block: bytes, timestamp: int) -> bool:
         try:

@@ -17,7 +17,7 @@ from millrace.store.recovery import open_log
 
 if TYPE_CHECKING:
     from millrace.jsapi.stream_types import StreamConfig
-    from millrace.store.fs import FileSystem
+    from millrace.store.fs import File, FileSystem
     from millrace.store.log import Log
 
 
@@ -34,10 +34,10 @@ class Staging:
         self._disk = fs
         self.fs = memory if self.in_memory else fs
 
-    @property
-    def spool_folder(self) -> str:
-        """On disk, for what an archive has to be taken apart into."""
-        return f"{self.folder}/archive"
+    def open_spool(self) -> File:
+        """A file on disk for an archive that can only be read when all of it is there."""
+        self._disk.make_folder(self.folder)
+        return self._disk.open(f"{self.folder}/archive.tar", create=True)
 
     def begin_log(self, first_seq: int) -> Log:
         self.log = open_log(self.fs, f"{self.folder}/log", first_seq=first_seq)
@@ -49,6 +49,7 @@ class Staging:
         if self.in_memory:
             with contextlib.suppress(StoreError):  # of an empty log there is no file
                 self.fs.rename(f"{self.folder}/log", f"{folder}/log")
+            self._disk.remove_folder(self.folder)
         else:
             self.fs.make_folder(folder.rpartition("/")[0])
             self.fs.rename(self.folder, folder)
@@ -57,7 +58,7 @@ class Staging:
         self.log.move(f"{folder}/log")
 
     def drop_spool(self) -> None:
-        self._disk.remove_folder(self.spool_folder)
+        self._disk.remove(f"{self.folder}/archive.tar")
 
     def remove(self) -> None:
         """Nothing of it is left behind."""
