@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import itertools
 import string
 from collections.abc import Callable, Generator
 
@@ -13,7 +12,7 @@ from delivering_kit import ACCOUNTS, Recording, Scene, config_text
 from millrace.testing.reference import ServerKind, ServerProcess
 
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_next_account = itertools.count()
+_used = dict.fromkeys(ServerKind, 0)  # accounts; when all of a server are used, there is another server
 
 
 @pytest.fixture
@@ -29,9 +28,11 @@ def scenes() -> list[Scene]:
 
 
 @pytest.fixture
-def place(shared_server: ServerFactory) -> tuple[ServerProcess, str]:
+def place(shared_server: ServerFactory, server_kind: ServerKind) -> tuple[ServerProcess, str]:
     """A server, and an account there that no other test of this run has used."""
-    return shared_server(config=config_text(), jetstream=True), f"a{next(_next_account) % ACCOUNTS}"
+    generation, number = divmod(_used[server_kind], ACCOUNTS)
+    _used[server_kind] += 1
+    return shared_server(config=config_text(f"# {generation}"), jetstream=True), f"a{number}"
 
 
 @pytest.fixture
