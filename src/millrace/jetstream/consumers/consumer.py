@@ -43,6 +43,7 @@ _log = logging.getLogger("millrace.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
+_LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a number
 _RETRY_S: Final = 1.0  # between tries to read from a disk that failed
 _PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _REMOVED: Final = "Unacknowledged message was deleted"
@@ -85,8 +86,8 @@ class Consumer:
         self.config = config
         self.patterns = tuple(subject.encode() for subject in filters_of(config))
         ledger, delivery = self.ledger, self.delivery
-        ledger.ack_wait = config.ack_wait
-        ledger.backoff = tuple(config.backoff)
+        ledger.ack_wait = min(config.ack_wait, _LONGEST_WAIT_NS)
+        ledger.backoff = tuple(min(wait, _LONGEST_WAIT_NS) for wait in config.backoff)
         ledger.max_deliver = max(config.max_deliver, 0)
         delivery.settles = config.ack_policy is AckPolicy.NONE
         delivery.headers_only = config.headers_only
@@ -125,6 +126,7 @@ class Consumer:
             ledger.remove(sseq)
         for sseq in [sseq for sseq in ledger.pending if not log.has(sseq)]:
             ledger.remove(sseq)
+        ledger.plan_again(self.world.now_ns())
         self.feed.move(max(ledger.delivered_sseq + 1, log.first_seq), self.patterns)
         self.stream.consumers.interest.given_back(self)
 
@@ -207,6 +209,8 @@ class Consumer:
 
     def delivered(self, now: int) -> None:
         """The feed sent something."""
+        if now < self.last_delivery_ns:
+            self.ledger.plan_again(now)  # the clock was set back
         self.last_delivery_ns = now
         self.keeper.touch()
         if self.delivery.settles:
@@ -288,7 +292,8 @@ class Consumer:
         return True
 
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
-        """Everything up to here."""
+        """Everything up to here; a delivery that never was would leave no room for later ones."""
+        dseq = min(dseq, self.ledger.delivered_dseq)
         if dseq <= self.ledger.floor_dseq or sseq <= self.ledger.floor_sseq:
             return
         self.last_ack_ns = self.world.now_ns()
@@ -310,7 +315,7 @@ class Consumer:
             self.ledger.nak(sseq)
             self.wake()
         else:
-            self.ledger.nak_later(sseq, self.world.now_ns() + delay)
+            self.ledger.nak_later(sseq, self.world.now_ns() + min(max(delay, 0), _LONGEST_WAIT_NS))
             self.keeper.touch()
             self._plan_expiry()
 
@@ -432,7 +437,7 @@ class Consumer:
             self._plan_pause()
             self.advisories.paused(config.pause_until, paused=self.paused)
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
-            self.ledger.plan_again()
+            self.ledger.plan_again(self.world.now_ns())
             if self._expiry is not None:
                 self._expiry.cancel()
                 self._expiry = None

@@ -57,8 +57,8 @@ cdef class Ledger:
     @cython.locals(entry=Pending, earliest="long long", usual="long long")
     cpdef long long due(self) except *
     cpdef bint has_delayed(self) noexcept
-    @cython.locals(entry=Pending)
-    cpdef plan_again(self)
+    @cython.locals(entry=Pending, latest="long long")
+    cpdef plan_again(self, long long now)
     cdef long long _wait_of(self, unsigned long long sseq) except *
     cdef _plan(self, unsigned long long sseq, Pending entry, long long due)
     @cython.locals(entry=Pending)

@@ -50,7 +50,7 @@ class Ledger:
         self.ack_wait = 0  # ns
         self.backoff: tuple[int, ...] = ()
         self.max_deliver = 0  # 0: any number of times
-        self.pending: dict[int, Pending] = {}  # by sseq; in the order of `at`, but for those with a `due`
+        self.pending: dict[int, Pending] = {}  # by sseq; by `at`, but for those with a `due` or queued
         self.redelivered: dict[int, int] = {}  # sseq: deliveries after the first
         self.order: deque[int] = deque()  # sseqs as first delivered; some may be settled
         self._queue: deque[int] = deque()  # to be delivered again; some may be settled
@@ -148,12 +148,11 @@ class Ledger:
         if not self.backoff and self.ack_wait > 0:
             limit = now - self.ack_wait
             for sseq, entry in self.pending.items():
-                if entry.due != _NEVER:
+                if entry.due != _NEVER or entry.queued:
                     continue
                 if entry.at > limit:
                     break
-                if not entry.queued:
-                    late.append(sseq)
+                late.append(sseq)
         while self._later and self._later[0][0] <= now:
             due, sseq = heapq.heappop(self._later)
             waiting = self.pending.get(sseq)
@@ -204,13 +203,22 @@ class Ledger:
         """Whether a message may be due before the others."""
         return len(self._later) > 0
 
-    def plan_again(self) -> None:
-        """The waiting times changed."""
+    def plan_again(self, now: int) -> None:
+        """The waiting times changed, or the clock, or it was restored: see to the order of `pending`.
+
+        What was delivered last after something behind it, or will be, is given a time of its own.
+        """
         self._later.clear()
-        for sseq, entry in self.pending.items():
+        latest = now
+        for sseq in reversed(self.pending):
+            entry = self.pending[sseq]
             entry.due = _NEVER
-            if self.backoff and not entry.queued:
+            if entry.queued:
+                continue
+            if self.backoff or entry.at > latest:
                 self._plan(sseq, entry, entry.at + self._wait_of(sseq))
+            else:
+                latest = entry.at
 
     def _wait_of(self, sseq: int) -> int:
         """How long to wait for the ack of a message."""

@@ -228,7 +228,7 @@ class Pushing:
             return
         if self._consumer.config.ack_policy is AckPolicy.FLOW_CONTROL and request.headers:
             sseq = _number(headers.find(request.headers, _LAST_STREAM))
-            if sseq > 0:
+            if 0 < sseq <= self._consumer.stream.log.last_seq:
                 dseq = max(_number(headers.find(request.headers, _LAST_CONSUMER)), 0)
                 self._consumer.acknowledge_all(sseq, dseq)
         self._consumer.wake()

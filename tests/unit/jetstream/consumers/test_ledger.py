@@ -370,3 +370,47 @@ def test_what_is_new_is_told_also_if_something_older_went_behind_it() -> None:
     of.expire(WAIT)
     pending, _, _ = of.take_changes()
     assert sorted(sseq for sseq, _, _ in pending) == [1, 2]
+
+
+HOUR = 3600 * SECOND
+
+
+def test_a_long_delay_holds_nothing_else_up_when_the_waiting_time_changes() -> None:
+    of = ledger(1, 2)
+    of.nak_later(1, HOUR)
+    of.plan_again(0)
+    assert of.due() == WAIT
+    of.expire(WAIT)
+    assert of.next_again() == 2
+
+
+def test_a_long_delay_holds_nothing_else_up_after_a_restart() -> None:
+    of = ledger()
+    of.restore({1: (1, HOUR - WAIT), 2: (2, 0)}, {}, (2, 2), (0, 0))
+    of.plan_again(SECOND)
+    of.ack(2)
+    of.deliver(3, SECOND)
+    assert of.due() == SECOND + WAIT
+    of.expire(SECOND + WAIT)
+    assert of.next_again() == 3
+    of.pop_again()
+    of.expire(HOUR)
+    assert of.next_again() == 1
+
+
+def test_a_long_delay_that_was_cut_short_holds_nothing_else_up() -> None:
+    of = ledger(1, 2)
+    of.nak_later(1, HOUR)
+    of.nak(1)
+    of.expire(WAIT)
+    assert [of.next_again(), of.waiting_again] == [1, 2]
+
+
+def test_a_clock_that_was_set_back_does_not_keep_newer_messages_waiting() -> None:
+    of = ledger(1, now=HOUR)
+    of.deliver(2, 0)
+    of.plan_again(0)
+    assert of.due() == WAIT
+    of.expire(WAIT)
+    assert of.next_again() == 2
+    assert of.due() == HOUR + WAIT
