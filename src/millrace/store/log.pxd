@@ -107,6 +107,7 @@ cdef class Log:
         segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, wanted=bytes,
         lowest="unsigned long long", highest="unsigned long long",
     )
+    cdef Py_ssize_t _remove_all(self) except -1
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, size=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1

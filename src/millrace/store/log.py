@@ -539,8 +539,8 @@ class Log:
 
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
-        if seq > self.last_seq + 1:
-            seq = self.last_seq + 1
+        if seq > self.last_seq:
+            return self._remove_all()
         before = self.messages
         for segment in list(self.segments):
             if segment.base_seq >= seq:
@@ -556,6 +556,22 @@ class Log:
             self._floor = max(self._floor, seq)
         self._advance_first(max(seq, self.first_seq))
         return before - self.messages
+
+    def _remove_all(self) -> int:
+        """However many there are: no message is looked at."""
+        before = self.messages
+        if self.gone is not None:
+            self.gone.extend(self.sequences(self.first_seq, self.last_seq))
+        for segment in list(self.segments):
+            segment.mark_all_removed()
+            self._retire(segment)
+        self.index.clear()
+        self._last_node = None
+        self.messages = self.record_bytes = self.with_headers = 0
+        self.first_seq = self.last_seq + 1
+        if before:
+            self._floor = self.first_seq
+        return before
 
     def remove_matching(self, pattern: bytes, below: int) -> int:
         """Take away every message under `pattern` whose sequence is below `below`; how many."""

@@ -89,6 +89,8 @@ cdef class Segment:
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
+    @cython.locals(whole=Py_ssize_t, rest=int)
+    cpdef mark_all_removed(self)
     cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, SubjectList subjects)
     cpdef adopt_tables(self, Segment other)
     cpdef become(self, Segment other)

@@ -303,6 +303,13 @@ class Segment:
         self.live -= 1
         self.live_bytes -= size
 
+    def mark_all_removed(self) -> None:
+        if self.live:
+            whole, rest = self.count >> 3, self.count & 7
+            self.removed = bytearray(b"\xff" * whole + bytes([(1 << rest) - 1]))
+            self.live = 0
+            self.live_bytes = 0
+
     # -- tables come and go -----------------------------------------------------------------------
 
     def load(
