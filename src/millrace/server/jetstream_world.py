@@ -78,9 +78,18 @@ class AccountWorld:
         spared: Callable[[bytes], bool] | None = None,
     ) -> Subscription:
         def call(message: Message) -> None:
-            callback(
-                Request(message.subject, message.reply, message.headers, message.payload, message.source)
+            request = Request(
+                message.subject, message.reply, message.headers, message.payload, message.source
             )
+            if message.source is None:  # we sent it, and are in the middle of something
+                self._broker.loop.call_soon(call_later, request)
+            else:
+                callback(request)
+
+        def call_later(request: Request) -> None:
+            if not subscription.closed:
+                callback(request)
+                self._broker.flush_soon()
 
         subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
         if spared is not None:

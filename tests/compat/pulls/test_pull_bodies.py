@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from compat_kit import eventually
 from pull_scene import PullScene
 
 
@@ -124,3 +125,11 @@ def test_the_rest_of_an_ack_that_asks_for_more_is_a_body(scene: PullScene, rest:
     assert scene.read(messages) == [("b", "2"), ("b", "3")][:messages]
     scene.settled(delivered=1 + messages)
     assert scene.info()["ack_floor"]["consumer_seq"] == 1
+
+
+def test_a_request_may_have_its_messages_sent_to_where_requests_go(scene: PullScene) -> None:
+    scene.consumer()
+    scene.publish(*["2"] * 500)
+    requests = f"$JS.API.CONSUMER.MSG.NEXT.{scene.stream}.C"
+    scene.client.send(f"PUB {requests} {requests} 4\r\n1000\r\n".encode())
+    eventually(lambda: scene.info()["delivered"]["consumer_seq"] == 500, "everything is delivered")

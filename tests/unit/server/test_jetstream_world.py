@@ -110,3 +110,28 @@ async def test_an_account_without_jetstream_is_told_so(tmp_path: Path) -> None:
         with pytest.raises(NoRespondersError):
             await client.request("$JS.API.CONSUMER.MSG.NEXT.S.C", b"")
         await client.close()
+
+
+async def test_what_the_server_itself_asks_for_is_done_when_the_work_at_hand_is(tmp_path: Path) -> None:
+    async with engine_in_server(tmp_path) as (server, engine):
+        client = await connect(server, "a")
+        heard = await client.subscribe("heard")
+        await client.flush()
+        world = engine.accounts["A"].world
+        world.publish(b"$JS.API.INFO", b"", reply=b"heard")
+        assert engine.accounts["A"].api_total == 0
+        assert json.loads((await heard.next_msg(5)).data)["type"] == (
+            "io.nats.jetstream.api.v1.account_info_response"
+        )
+        await client.close()
+
+
+async def test_what_the_server_itself_asks_for_is_not_done_by_one_who_stopped(tmp_path: Path) -> None:
+    async with engine_in_server(tmp_path) as (_, engine):
+        world = engine.accounts["A"].world
+        asked: list[bytes] = []
+        handle = world.serve(b"service", lambda request: asked.append(request.subject))
+        world.publish(b"service", b"")
+        world.release(handle)
+        await asyncio.sleep(0)
+        assert asked == []

@@ -77,6 +77,7 @@ class Consumer:
         self._read_again: Cancel | None = None  # the disk did not give a message
         self._full = False  # nothing goes out before something is settled
         self._awake = False  # a pump is planned
+        self._pumping = False
         self.running = False
         self.released = 0  # without acks: what a stream that keeps what is of interest was told about
         self._take_over(config)
@@ -183,11 +184,17 @@ class Consumer:
         """Deliver what there is and may go."""
         if not self.running or self.paused or self._read_again is not None:
             return
+        if self._pumping:  # it delivers to where it is asked for messages
+            self.wake()
+            return
+        self._pumping = True
         try:
             self.mode.pump()
         except StoreError as error:
             _log.error("consumer %s of stream %s: %s", self.name, self.stream.name, error)
             self._read_again = self.world.call_later(_RETRY_S, self._try_again)
+        finally:
+            self._pumping = False
         self.world.flush()
 
     def _try_again(self) -> None:
