@@ -42,10 +42,20 @@ def count_sourced(stream: Stream, message: Incoming) -> Sum:
     increment = told - _number(known.get(subject, ""))
     known[subject] = format_number(told).decode()
     after = Sum(before.total + increment, _written(parts))
-    block = headers.replace(message.block, _INCREMENT, format_number(increment))
-    message.block = headers.replace(block, _SOURCES, after.sources)
+    block = _set(message.block, _INCREMENT, format_number(increment))
+    message.block = _set(block, _SOURCES, after.sources)
     message.payload = b'{"val":"%b"}' % format_number(after.total)
     return after
+
+
+def _set(block: bytes, key: bytes, value: bytes) -> bytes:
+    """The block with this value for `key`, in the place where it was."""
+    known = headers.find(block, key)
+    if known is None:
+        return headers.put(block, key, value)
+    start = block.index(b"\r\n" + key + b":")
+    end = block.index(b"\r\n", start + 2)
+    return b"%b\r\n%b: %b%b" % (block[:start], key, value, block[end:])
 
 
 def _where_from(message: Incoming) -> tuple[str, str]:

@@ -1,0 +1,304 @@
+"""A client that makes streams of streams, and writes down what becomes of them.
+
+A test acts: it creates streams, publishes, waits until messages have arrived.  What it looks at goes to its
+transcript, with times and random names masked: every message with its sequence, subject, headers and
+payload, the state of a stream, and every field of `mirror` and `sources` in its info.  The transcript has to
+be the one that nats-server gave when it was recorded (``tests/golden/jetstream/sourcing``).
+
+Nothing is slept for: what a test expects is waited for.
+"""
+
+import base64
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from millrace.testing.wire import WireClient
+
+SECOND: Final = 1_000_000_000
+ACCOUNTS: Final = 200
+PATIENCE_S: Final = 10.0
+
+GOLDEN: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "sourcing"
+_SECTION: Final = "== "
+_STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "num_subjects", "num_deleted", "deleted")
+_MASKS: Final = (
+    (re.compile(r"(\$JS\.ACK\.\S+\.\d+\.\d+\.\d+)\.\d{19}\.(\d+)"), r"\1.<ts>.\2"),
+    (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
+    (re.compile(r"((?:\$JS|deliver\.\w+)\.[MS]|\$JSC\.R)\.[0-9A-Za-z]{8}\b"), r"\1.<any>"),
+    (re.compile(r"(JS_(?:SRC|MIRROR)_[0-9A-Za-z]{8})-[0-9A-Za-z]{8}"), r"\1-<any>"),
+    (re.compile(r"_R_\.\S+"), "_R_.<any>"),
+    (re.compile(r'("active": )\d+'), r"\1<ns>"),
+    (re.compile(r"(Nats-Stream-Identity: )[0-9A-Za-z]{8}"), r"\1<identity>"),
+)
+_SOURCE: Final = re.compile(r"(Nats-Stream-Source: \S+ \d+ \S+ \S+ \S+) [0-9A-Za-z]{8}")
+
+
+def mask(text: str) -> str:
+    for pattern, replacement in _MASKS:
+        text = pattern.sub(replacement, text)
+    return _SOURCE.sub(r"\1 <identity>", text)
+
+
+def config_text(more: str = "") -> str:
+    """A server with many accounts that have JetStream."""
+    accounts = "\n".join(
+        f"a{number}: {{jetstream: enabled, users: [{{user: a{number}, password: p}}]}}"
+        for number in range(ACCOUNTS)
+    )
+    return f"{more}\njetstream: {{max_mem: 1G, max_file: 8G}}\naccounts: {{\n{accounts}\n}}\n"
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A message that the server sent."""
+
+    subject: str
+    reply: str
+    block: bytes
+    payload: bytes
+
+    def __str__(self) -> str:
+        words = [self.subject, block_text(self.block), self.payload.decode()]
+        return " ".join(word for word in words if word)
+
+
+def block_text(block: bytes) -> str:
+    if not block:
+        return ""
+    first, *lines = block.decode().removesuffix("\r\n\r\n").split("\r\n")
+    # A form feed joins the filters of a source; a transcript shows it as a comma.
+    text = "; ".join([first.removeprefix("NATS/1.0").strip(), *lines]).removeprefix("; ")
+    return f"[{text}]".replace("\f", ",")
+
+
+class Scene:
+    """One connection and the transcript."""
+
+    def __init__(self, wire: WireClient, lines: list[str]) -> None:
+        self.wire = wire
+        self.lines = lines
+        self._answers: dict[str, deque[Heard]] = {}
+        self._queues: dict[str, deque[Heard]] = {}
+        self._asked = 0
+        wire.send(b"SUB answer.> 1\r\n")
+        wire.round_trip()
+
+    def note(self, text: str) -> None:
+        self.lines.append(mask(text))
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    def ask(self, request: str, body: Any = None) -> Any:
+        """Make a request that must succeed and is not written down."""
+        answer = self._json(f"$JS.API.{request}", body)
+        assert "error" not in answer, answer
+        return answer
+
+    def api(self, request: str, body: Any = None) -> Any:
+        """Make a request; the transcript has its answer."""
+        answer = self._json(f"$JS.API.{request}", body)
+        self.note(f"{request} {'' if body is None else json.dumps(body)}".rstrip())
+        self.note(f"    {json.dumps(answer)}")
+        return answer
+
+    def _json(self, subject: str, body: Any) -> Any:
+        payload = b"" if body is None else json.dumps(body).encode()
+        answer = self.request(subject, payload)
+        assert not answer.block.startswith(b"NATS/1.0 503"), f"nobody serves {subject}"
+        return json.loads(answer.payload)
+
+    def stream(self, name: str, **config: Any) -> None:
+        """Create a stream; only what is asked for is shown."""
+        self.ask(f"STREAM.CREATE.{name}", {"name": name, **config})
+        self.note(f"stream {name} {json.dumps(config)}")
+
+    def change(self, name: str, **config: Any) -> Any:
+        """Update a stream; None removes a field.  What the answer tells of mirror and sources is shown."""
+        before = self.ask(f"STREAM.INFO.{name}")["config"]
+        changed = {key: value for key, value in {**before, **config}.items() if value is not None}
+        answer = self._json(f"$JS.API.STREAM.UPDATE.{name}", changed)
+        self.note(f"stream {name} becomes {json.dumps(config)}")
+        if "error" in answer:
+            self.note(f"    {json.dumps(answer['error'])}")
+        else:
+            self._note_inflows(answer)
+        return answer
+
+    def publish(self, subject: str, *payloads: str, headers: str = "") -> None:
+        for payload in payloads or ("",):
+            answer = self.request(subject, payload.encode(), headers)
+            shown = headers.replace("\r\n", "; ")
+            self.note(f"publish {subject} {shown} {payload}: {answer.payload.decode()}".replace("  ", " "))
+
+    def nobody_takes(self, subject: str) -> None:
+        answer = self.request(subject, b"?")
+        self.note(f"publish {subject}: {block_text(answer.block)}{answer.payload.decode()}")
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def until(self, name: str, patience_s: float = PATIENCE_S, **state: int) -> None:
+        """Wait until a stream has this state, and show all of it."""
+
+        def check() -> bool:
+            found = self.ask(f"STREAM.INFO.{name}")["state"]
+            return all(found.get(key, 0) == value for key, value in state.items())
+
+        self.wait(check, f"{name} with {state}", patience_s)
+        self.look(name)
+
+    def until_active(self, name: str, patience_s: float = PATIENCE_S) -> None:
+        """Wait until all inflows of a stream have heard from their origins."""
+
+        def check() -> bool:
+            return all(each["active"] >= 0 for each in self._inflows(self.ask(f"STREAM.INFO.{name}")))
+
+        self.wait(check, f"{name} to hear from its origins", patience_s)
+
+    def until_error(self, name: str) -> None:
+        def check() -> bool:
+            return any("error" in each for each in self._inflows(self.ask(f"STREAM.INFO.{name}")))
+
+        self.wait(check, f"{name} to fail")
+
+    def wait(self, check: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience_s
+        while not check():
+            assert time.monotonic() < deadline, f"waited in vain for {what}"
+            time.sleep(0.02)
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def look(self, name: str) -> Any:
+        """State and inflows of a stream."""
+        info = self.ask(f"STREAM.INFO.{name}", {"deleted_details": True})
+        state = {key: info["state"][key] for key in _STATE if key in info["state"]}
+        if not state["first_seq"]:  # nats-server says that sequence 0 is deleted
+            state = {key: value for key, value in state.items() if "deleted" not in key}
+        self.note(f"{name} has {json.dumps(state)}")
+        self._note_inflows(info)
+        return info
+
+    def _inflows(self, info: Any) -> list[Any]:
+        """In an order of ours: nats-server has none."""
+        return [info["mirror"]] if "mirror" in info else sorted(info.get("sources", []), key=_by_config)
+
+    def _note_inflows(self, info: Any) -> None:
+        for each in self._inflows(info):
+            self.note(f"    {'mirror' if 'mirror' in info else 'source'} {json.dumps(each)}")
+
+    def contents(self, name: str, like: str = "") -> None:
+        """Every message of a stream; `like` is a stream whose messages have the same times."""
+        state = self.ask(f"STREAM.INFO.{name}")["state"]
+        self.note(f"{name} contains")
+        for seq in range(state["first_seq"], state["last_seq"] + 1):
+            message = self._message(name, seq)
+            if message is None:
+                continue
+            block = base64.b64decode(message.get("hdrs", ""))
+            body = base64.b64decode(message.get("data", "")).decode()
+            line = f"    {seq} {message['subject']} {block_text(block)} {body}".replace("  ", " ")
+            if like:
+                origin = self._message(like, seq)
+                line += ", same time" if origin and origin["time"] == message["time"] else ", other time"
+            self.note(line.rstrip())
+
+    def _message(self, name: str, seq: int) -> Any:
+        return self._json(f"$JS.API.STREAM.MSG.GET.{name}", {"seq": seq}).get("message")
+
+    # -- the wire ---------------------------------------------------------------------------------
+
+    def listen(self, subject: str) -> deque[Heard]:
+        """What comes on `subject` from now on goes to the list."""
+        sid = f"s{len(self._queues)}"
+        queue = self._queues[sid] = deque()
+        self.wire.send(f"SUB {subject} {sid}\r\n".encode())
+        self.sync()
+        return queue
+
+    def pull(self, stream: str, count: int, consumer: str = "c") -> list[Heard]:
+        """Get messages from a consumer; the transcript has them with their reply subjects."""
+        self._asked += 1
+        inbox = f"pull.{self._asked}"
+        queue = self.listen(inbox)
+        body = json.dumps({"batch": count})
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self.wire.send(f"PUB {subject} {inbox} {len(body)}\r\n{body}\r\n".encode())
+        while len(queue) < count:
+            self._take(self.wire.read_frame())
+        for heard in queue:
+            self.note(f"    {heard} → {heard.reply}")
+        return list(queue)
+
+    def sync(self) -> None:
+        """Take in what the server had sent before it answers."""
+        self.wire.send(b"PING\r\n")
+        while (frame := self.wire.read_frame()) != b"PONG\r\n":
+            self._take(frame)
+
+    def request(self, subject: str, payload: bytes = b"", headers: str = "") -> Heard:
+        self._asked += 1
+        reply = f"answer.{self._asked}"
+        queue = self._answers[reply] = deque()
+        if headers:
+            block = f"NATS/1.0\r\n{headers}\r\n\r\n".encode()
+            line = f"HPUB {subject} {reply} {len(block)} {len(block) + len(payload)}\r\n"
+            self.wire.send(line.encode() + block + payload + b"\r\n")
+        else:
+            self.wire.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        deadline = time.monotonic() + PATIENCE_S
+        while not queue:
+            assert time.monotonic() < deadline, f"no answer to {subject} {payload!r}"
+            self._take(self.wire.read_frame())
+        del self._answers[reply]
+        return queue.popleft()
+
+    def _take(self, frame: bytes) -> None:
+        line, _, body = frame.partition(b"\r\n")
+        words = line.decode().split()
+        assert words[0] in ("MSG", "HMSG"), frame
+        sizes = 2 if words[0] == "HMSG" else 1
+        subject, sid, *reply = words[1 : len(words) - sizes]
+        header_size = int(words[-2]) if sizes == 2 else 0
+        body = body[: int(words[-1])]
+        heard = Heard(subject, reply[0] if reply else "", body[:header_size], body[header_size:])
+        if sid != "1":
+            self._queues[sid].append(heard)
+        elif subject in self._answers:
+            self._answers[subject].append(heard)
+
+
+class Recording:
+    """The transcripts of one test file."""
+
+    def __init__(self, module: str) -> None:
+        self._path = GOLDEN / f"{module.removeprefix('test_')}.txt"
+
+    def of(self, test: str) -> list[str] | None:
+        return self._sections().get(test)
+
+    def keep(self, test: str, lines: list[str]) -> None:
+        sections = self._sections()
+        sections[test] = lines
+        text = "\n".join(
+            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
+        )
+        self._path.write_text(text)
+
+    def _sections(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        if self._path.exists():
+            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
+                name, *lines = section.rstrip("\n").split("\n")
+                found[name] = lines
+        return found
+
+
+def _by_config(inflow: dict[str, Any]) -> tuple[str, str, str]:
+    transforms = json.dumps(inflow.get("subject_transforms", []))
+    return inflow["name"], inflow.get("filter_subject", ""), transforms
