@@ -1,4 +1,4 @@
-"""How many messages lie in a range, under some subjects: what consumers tell as pending.
+"""How many messages lie in a range, under some subjects: what consumers tell as pending; and which subjects.
 
 Whole segments are counted by their sums and subjects that lie in the range as a whole by the index; only
 the rest is looked at message by message, in compiled code.
@@ -26,6 +26,21 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
     elif first <= log.first_seq and last >= log.last_seq:
         return log.messages
     return _count_by_tables(log, first, last, patterns)
+
+
+def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
+    """The subjects of the messages from `first` to `last`, removed ones included."""
+    found: set[bytes] = set()
+    for position in range(log.position_of(first), len(log.segments)):
+        segment = log.segments[position]
+        if segment.base_seq > last:
+            break
+        if segment.live == 0 or segment.last_seq < first:
+            continue
+        log.load(segment)
+        end = min(segment.first_not_below(last + 1), segment.count)
+        found.update(segment.subjects_between(segment.first_not_below(first), end))
+    return found
 
 
 def _count_by_index(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int | None:

@@ -25,8 +25,11 @@ cdef class Cursor:
     cpdef move(self, unsigned long long seq)
     @cython.locals(log=Log, segment=Segment, ordinal=Py_ssize_t, seq="unsigned long long", whole=bint)
     cpdef bint next(self, Record record) except -1
-    @cython.locals(known=Py_ssize_t)
+    @cython.locals(segment=Segment, start=Py_ssize_t, end=Py_ssize_t)
+    cpdef Py_ssize_t count_from(self, unsigned long long seq) except -1
     cdef Py_ssize_t _find(self, Segment segment) except -1
+    @cython.locals(known=Py_ssize_t)
+    cdef _know_subjects(self, Segment segment)
     @cython.locals(log=Log, segment=Segment, position=Py_ssize_t)
     cdef Segment _enter(self)
     @cython.locals(log=Log, lowest="unsigned long long", first="unsigned long long", last="unsigned long long")

@@ -11,6 +11,7 @@ Messages may be removed, segments dropped or compacted between two calls.  Each 
 when the cursor comes to it; a damaged one is reported to the log and left out.  On the log's thread.
 """
 
+from millrace.store.counting import count_between
 from millrace.store.filters import bounds, wanted_by_any
 from millrace.store.log import Log
 from millrace.store.record import WHOLE, Record
@@ -69,13 +70,28 @@ class Cursor:
                 return True
             log.report_damage(segment, ordinal)
 
+    def count_from(self, seq: int) -> int:
+        """How many committed messages not below `seq` it would give."""
+        segment = self._segment
+        if segment is None or segment.epoch != self._epoch or segment.sealed or seq < segment.base_seq:
+            return count_between(self._log, seq, self._log.committed, self._patterns)
+        start = segment.first_not_below(seq)
+        end = segment.first_not_below(self._log.committed + 1)
+        if not self._patterns:
+            return segment.count_live(start, end, None)
+        self._know_subjects(segment)
+        return segment.count_live(start, end, self._wanted)
+
     def _find(self, segment: Segment) -> int:
         if not self._patterns:
             return segment.next_live(self._ordinal)
-        known = len(self._wanted)
-        if known < len(segment.subjects):  # it grew
-            self._wanted += wanted_by_any(segment, self._patterns, known)
+        self._know_subjects(segment)
         return segment.next_match(self._ordinal, self._wanted)
+
+    def _know_subjects(self, segment: Segment) -> None:
+        known = len(self._wanted)
+        if known < segment.subjects.count:  # it grew
+            self._wanted += wanted_by_any(segment, self._patterns, known)
 
     def _enter(self) -> Segment | None:
         """Go to the first segment that has something committed at or behind `seq`."""

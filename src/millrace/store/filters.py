@@ -27,6 +27,13 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
 def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> bytes:
     """A flag for each subject from number `start` on that falls under one of `patterns`."""
     subjects = segment.subjects
+    if start == 0 and all(is_literal(pattern) for pattern in patterns):
+        flags = bytearray(subjects.count)
+        for pattern in patterns:
+            number = subjects.find(pattern)
+            if number >= 0:
+                flags[number] = 1
+        return bytes(flags)
     flags = bytearray()
     for number in range(start, subjects.count):
         subject = subjects.at(number)

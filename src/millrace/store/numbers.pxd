@@ -16,6 +16,20 @@ cdef class Numbers(GrowingBuffer):
     cpdef unsigned long long at(self, Py_ssize_t index) noexcept
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cpdef Py_ssize_t first_not_below(self, unsigned long long value) noexcept
+    @cython.locals(
+        p="const unsigned char*", f="const unsigned char*", known=Py_ssize_t, index=Py_ssize_t,
+        at=Py_ssize_t, number="unsigned int",
+    )
+    cpdef Py_ssize_t next_flagged(
+        self, Py_ssize_t start, Py_ssize_t end, bytes flags, unsigned int mask
+    ) noexcept
+    @cython.locals(
+        p="const unsigned char*", f="const unsigned char*", known=Py_ssize_t, index=Py_ssize_t,
+        at=Py_ssize_t, number="unsigned int", found=Py_ssize_t,
+    )
+    cpdef Py_ssize_t count_flagged(
+        self, Py_ssize_t start, Py_ssize_t end, bytes flags, unsigned int mask
+    ) noexcept
 
 @cython.locals(rest="unsigned long long")
 cpdef bytes pack_rising(list values)

@@ -47,6 +47,40 @@ class Numbers(GrowingBuffer):
                 high = middle
         return low
 
+    def next_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
+        """The first index from `start` on whose number, cut to `mask`, has its flag set; else `end`.
+
+        For numbers of four bytes: the loop behind every filter, so it does nothing but that.
+        """
+        p = self._store
+        f = flags
+        known = len(flags)
+        for index in range(start, end):
+            at = 4 * index
+            number = p[at + 3]
+            number = number << 8 | p[at + 2]
+            number = number << 8 | p[at + 1]
+            number = (number << 8 | p[at]) & mask
+            if number < known and f[number]:
+                return index
+        return end
+
+    def count_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
+        """How many of those from `start` to before `end` ``next_flagged`` would find."""
+        p = self._store
+        f = flags
+        known = len(flags)
+        found = 0
+        for index in range(start, end):
+            at = 4 * index
+            number = p[at + 3]
+            number = number << 8 | p[at + 2]
+            number = number << 8 | p[at + 1]
+            number = (number << 8 | p[at]) & mask
+            if number < known and f[number]:
+                found += 1
+        return found
+
 
 def pack_rising(values: list[int]) -> bytes:
     """Rising numbers as differences, seven bits a byte."""

@@ -77,15 +77,13 @@ cdef class Segment:
     @cython.locals(end=Py_ssize_t, between=Py_ssize_t)
     cpdef Py_ssize_t end_of(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t size_of(self, Py_ssize_t ordinal) noexcept
-    @cython.locals(flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers)
     cpdef Py_ssize_t next_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
     @cython.locals(flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers)
     cpdef Py_ssize_t previous_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
-    @cython.locals(
-        flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers,
-        found=Py_ssize_t, ordinal=Py_ssize_t,
-    )
+    @cython.locals(found=Py_ssize_t, ordinal=Py_ssize_t)
     cpdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end, bytes wanted) except -1
+    @cython.locals(ordinal=Py_ssize_t, number=Py_ssize_t, last=Py_ssize_t, seen=set)
+    cpdef list subjects_between(self, Py_ssize_t start, Py_ssize_t end)
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)

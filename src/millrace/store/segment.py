@@ -246,14 +246,9 @@ class Segment:
 
     def next_match(self, ordinal: int, wanted: bytes) -> int:
         """The first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
-        flags = wanted
-        known = len(wanted)
-        subject_of = self.subject_of
-        while ordinal < self.count:
-            number = subject_of.at(ordinal) & _SUBJECT_MASK
-            if number < known and flags[number] and not self.is_removed(ordinal):
-                return ordinal
-            ordinal += 1
+        ordinal = self.subject_of.next_flagged(ordinal, self.count, wanted, _SUBJECT_MASK)
+        while ordinal < self.count and self.is_removed(ordinal):
+            ordinal = self.subject_of.next_flagged(ordinal + 1, self.count, wanted, _SUBJECT_MASK)
         return ordinal
 
     def previous_match(self, ordinal: int, wanted: bytes) -> int:
@@ -278,14 +273,25 @@ class Segment:
                 if not self.is_removed(ordinal):
                     found += 1
             return found
-        flags = wanted
-        known = len(wanted)
-        subject_of = self.subject_of
-        for ordinal in range(start, end):
-            number = subject_of.at(ordinal) & _SUBJECT_MASK
-            if number < known and flags[number] and not self.is_removed(ordinal):
+        if self.removed is None:
+            return self.subject_of.count_flagged(start, end, wanted, _SUBJECT_MASK)
+        ordinal = self.subject_of.next_flagged(start, end, wanted, _SUBJECT_MASK)
+        while ordinal < end:
+            if not self.is_removed(ordinal):
                 found += 1
+            ordinal = self.subject_of.next_flagged(ordinal + 1, end, wanted, _SUBJECT_MASK)
         return found
+
+    def subjects_between(self, start: int, end: int) -> list[bytes]:
+        """The different subjects of the ordinals from `start` to before `end`."""
+        seen = set()
+        last = -1
+        for ordinal in range(start, end):
+            number = self.subject_of.at(ordinal) & _SUBJECT_MASK
+            if number != last:
+                last = number
+                seen.add(number)
+        return [self.subjects.at(number) for number in seen]
 
     def subject_id(self, subject: bytes) -> int:
         return self.subjects.find(subject)

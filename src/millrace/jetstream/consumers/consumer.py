@@ -203,11 +203,11 @@ class Consumer:
 
     def hunger(self) -> None:
         """Everything is delivered: tell me when there is more."""
-        self.stream.consumers.hungry[self] = None
+        self.stream.consumers.hungry.add(self)
 
     def rest(self) -> None:
         """Nobody wants anything now."""
-        self.stream.consumers.hungry.pop(self, None)
+        self.stream.consumers.hungry.discard(self)
 
     def fill(self) -> None:
         """So much is not acknowledged that nothing more may go out."""

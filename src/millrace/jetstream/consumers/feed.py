@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from millrace.jetstream.consumers import delivery as stops
 from millrace.jetstream.consumers.delivery import Delivery
 from millrace.jetstream.consumers.ledger import Ledger
-from millrace.store.counting import count_between
 from millrace.store.cursor import Cursor
 from millrace.store.record import Record
 
@@ -94,7 +93,7 @@ class Feed:
         return delivery.pending
 
     def _count_from(self, sseq: int) -> int:
-        return count_between(self._log, sseq, self._log.committed, self.patterns)
+        return self._cursor.count_from(sseq)
 
     def goes_again(self) -> bool:
         """Whether the next message was delivered before."""

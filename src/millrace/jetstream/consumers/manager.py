@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.consumers.config import counts
 from millrace.jetstream.consumers.consumer import Consumer
+from millrace.jetstream.consumers.hunger import Hungry
 from millrace.jetstream.consumers.interest import Interest
 from millrace.jetstream.consumers.journal import Alive, Journal
 from millrace.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
@@ -32,7 +33,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.hungry: dict[Consumer, None] = {}
+        self.hungry = Hungry()
         self.interest = Interest(self)
         self.count = 0  # without those that mirrors and sources use
         self.counted = 0  # also without those that sources will keep: what limits are about
@@ -227,7 +228,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         if gone:
             self.stream.log.gone = []
             self._tell_gone(gone)
-        for consumer in list(self.hungry):
+        for consumer in self.hungry.committed(self.stream.log):
             consumer.pump()
 
     def _tell_gone(self, sseqs: list[int]) -> None:

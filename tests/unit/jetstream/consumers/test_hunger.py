@@ -1,0 +1,136 @@
+"""Who hears about a commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.jetstream.consumers.consumer import Consumer
+from millrace.jetstream.consumers.hunger import Hungry
+from millrace.jetstream.stream import Stream
+from millrace.jsapi.consumer_types import ConsumerConfig
+from millrace.jsapi.enums import AckPolicy
+from millrace.jsapi.stream_types import StreamConfig
+from millrace.testing.fake_world import FakeWorld
+
+MANY = 30
+
+
+class Site:
+    """A stream, consumers of it, and the hungry ones among them."""
+
+    def __init__(self) -> None:
+        self.world = FakeWorld()
+        config = StreamConfig(
+            name="S",
+            subjects=["a.*"],
+            max_msgs=-1,
+            max_bytes=-1,
+            max_msgs_per_subject=-1,
+            max_msg_size=-1,
+            max_consumers=-1,
+        )
+        self.stream: Stream = self.world.account().add(config)
+        self.hungry = Hungry()
+
+    def consumer(self, name: str, *filters: str) -> Consumer:
+        config = ConsumerConfig(
+            durable_name=name,
+            name=name,
+            ack_policy=AckPolicy.NONE,
+            max_deliver=-1,
+            max_waiting=512,
+            filter_subjects=list(filters),
+        )
+        return self.stream.consumers.add(config, name)
+
+    def crowd(self) -> None:
+        """So many that they are found by their subjects."""
+        for number in range(MANY):
+            self.hungry.add(self.consumer(f"one{number}", f"a.{number}"))
+
+    def publish(self, *subjects: bytes) -> None:
+        for subject in subjects:
+            self.world.send(subject, b"x")
+        self.world.settle()
+
+    def concerned(self) -> list[str]:
+        return sorted(consumer.name for consumer in self.hungry.committed(self.stream.log))
+
+
+def test_a_commit_is_told_to_those_who_want_its_subjects() -> None:
+    site = Site()
+    site.crowd()
+    site.publish(b"a.3", b"a.7", b"a.3", b"a.other")
+    assert site.concerned() == ["one3", "one7"]
+
+
+def test_the_same_messages_are_told_once() -> None:
+    site = Site()
+    site.crowd()
+    site.publish(b"a.3")
+    site.concerned()
+    assert site.concerned() == []
+    site.publish(b"a.4")
+    assert site.concerned() == ["one4"]
+
+
+def test_those_without_a_plain_subject_hear_of_every_commit() -> None:
+    site = Site()
+    site.crowd()
+    site.hungry.add(site.consumer("all"))
+    site.hungry.add(site.consumer("wild", "a.*"))
+    site.publish(b"a.1")
+    assert site.concerned() == ["all", "one1", "wild"]
+
+
+def test_who_wants_several_subjects_is_told_about_each() -> None:
+    site = Site()
+    site.crowd()
+    site.hungry.add(site.consumer("two", "a.x", "a.y"))
+    for subject in (b"a.x", b"a.y"):
+        site.publish(subject)
+        assert site.concerned() == ["two"]
+
+
+def test_a_few_look_for_themselves() -> None:
+    site = Site()
+    site.hungry.add(site.consumer("one", "a.1"))
+    site.publish(b"a.2")
+    assert site.concerned() == ["one"]
+
+
+def test_who_is_no_longer_hungry_is_not_told() -> None:
+    site = Site()
+    site.crowd()
+    two = site.consumer("two", "a.3", "a.4")
+    site.hungry.add(two)
+    site.hungry.discard(two)
+    site.hungry.discard(two)
+    site.publish(b"a.3")
+    assert site.concerned() == ["one3"]
+    assert two not in list(site.hungry)
+
+
+def test_another_filter_counts_when_the_consumer_is_hungry_again() -> None:
+    site = Site()
+    site.crowd()
+    consumer = site.stream.consumers["one3"]
+    consumer.patterns = (b"a.x",)
+    site.hungry.add(consumer)
+    site.publish(b"a.3")
+    assert site.concerned() == []
+    site.publish(b"a.x")
+    assert site.concerned() == ["one3"]
+
+
+@pytest.mark.parametrize("number", [0, 11, MANY - 1])
+def test_a_waiting_pull_of_a_filtered_consumer_is_served_by_the_commit(number: int) -> None:
+    site = Site()
+    site.crowd()
+    for each in range(MANY):
+        place = b"$JS.API.CONSUMER.MSG.NEXT.S.one%d" % each
+        site.world.send(place, b'{"batch":2,"expires":9000000000}', reply=b"_INBOX.%d" % each)
+    site.world.settle()
+    site.world.delivered.clear()
+    site.publish(b"a.%d" % number)
+    assert [message.to for message in site.world.delivered] == [b"_INBOX.%d" % number]

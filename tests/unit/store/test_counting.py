@@ -1,0 +1,88 @@
+"""How many messages lie in a range, asked in every way there is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from store_kit import commit_all, contents, filled, put
+
+from millrace.store.counting import count_between, subjects_between
+from millrace.store.cursor import Cursor
+from millrace.store.log import Log
+from millrace.store.record import Record
+from millrace.subjects.match import matches
+
+COUNT = 60
+PATTERNS = [(), (b"s.1",), (b"s.0", b"s.2"), (b"s.*",), (b">",), (b"s.9",), (b"s.9", b"s.1")]
+
+
+def naive(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int:
+    return sum(
+        first <= seq <= last and (not patterns or any(matches(subject, each) for each in patterns))
+        for seq, (subject, *_) in contents(log).items()
+    )
+
+
+@given(
+    removed=st.sets(st.integers(1, COUNT)),
+    first=st.integers(1, COUNT + 2),
+    last=st.integers(0, COUNT),
+    patterns=st.sampled_from(PATTERNS),
+)
+def test_a_range_is_counted_as_one_would_by_hand(
+    removed: set[int], first: int, last: int, patterns: tuple[bytes, ...]
+) -> None:
+    log = filled(COUNT)
+    for seq in removed:
+        log.remove(seq)
+    commit_all(log)
+    assert count_between(log, first, last, patterns) == naive(log, first, last, patterns)
+
+
+@given(
+    removed=st.sets(st.integers(1, COUNT)),
+    read=st.integers(0, COUNT),
+    seq=st.integers(1, COUNT + 2),
+    patterns=st.sampled_from(PATTERNS),
+    segment_size=st.sampled_from([300, 1_000_000]),
+)
+def test_a_cursor_counts_what_it_would_give(
+    removed: set[int], read: int, seq: int, patterns: tuple[bytes, ...], segment_size: int
+) -> None:
+    log = filled(COUNT, segment_size=segment_size)
+    cursor = Cursor(log, 1, patterns)
+    record = Record()
+    for _ in range(read):
+        cursor.next(record)
+    for each in removed:
+        log.remove(each)
+    commit_all(log)
+    assert cursor.count_from(seq) == naive(log, seq, COUNT, patterns)
+
+
+@pytest.mark.parametrize("patterns", PATTERNS)
+def test_a_cursor_at_the_end_counts_what_was_committed_since(patterns: tuple[bytes, ...]) -> None:
+    log = filled(COUNT, segment_size=1_000_000)
+    cursor = Cursor(log, 1, patterns)
+    record = Record()
+    while cursor.next(record):
+        pass
+    put(log, b"s.9")
+    put(log, b"s.1")
+    put(log, b"other")
+    assert cursor.count_from(COUNT + 1) == 0  # nothing of it is committed
+    commit_all(log)
+    put(log, b"s.1")
+    assert cursor.count_from(COUNT + 1) == naive(log, COUNT + 1, COUNT + 3, patterns)
+
+
+@pytest.mark.parametrize("segment_size", [300, 1_000_000])
+def test_the_subjects_of_a_range_are_found(segment_size: int) -> None:
+    log = filled(COUNT, segment_size=segment_size)
+    put(log, b"other")
+    commit_all(log)
+    assert subjects_between(log, 1, COUNT) == {b"s.0", b"s.1", b"s.2"}
+    assert subjects_between(log, 7, 7) == {b"s.1"}
+    assert subjects_between(log, COUNT, COUNT + 1) == {b"s.0", b"other"}
+    assert subjects_between(log, COUNT + 2, COUNT + 1) == set()
