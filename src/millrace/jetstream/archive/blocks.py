@@ -81,9 +81,9 @@ class BlockLoader:
         size: int,
     ) -> None:
         plain = seq & ~(_ERASED | _TOMBSTONE)
-        if plain > self.highest:
+        if plain >= self.highest:  # an erased message has no time, but its tombstone has
             self.highest = plain
-            self.highest_timestamp = timestamp
+            self.highest_timestamp = max(timestamp, self.highest_timestamp)
         if seq & _TOMBSTONE:
             self._messages.log.remove(plain)
         elif not seq & _ERASED and plain > self._messages.last_seq:
