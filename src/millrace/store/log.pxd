@@ -103,11 +103,12 @@ cdef class Log:
     cpdef bint remove(self, unsigned long long seq) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t)
     cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, before=Py_ssize_t)
+    cdef Py_ssize_t _remove_all(self) except -1
     @cython.locals(
         segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, wanted=bytes,
         lowest="unsigned long long", highest="unsigned long long",
     )
-    cdef Py_ssize_t _remove_all(self) except -1
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, size=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1
