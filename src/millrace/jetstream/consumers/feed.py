@@ -6,7 +6,6 @@ what was asked, stays the next one.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ class Feed:
         self._missing = missing
         self._cursor = Cursor(log, 1)
         self._record = Record()
-        self._singles: deque[int] = deque()
+        self._singles: list[int] = []  # the next one is the last
         self._resume = 0
         self._counted_to = 0  # the last sequence that is in ``delivery.pending``
         self._removals = -1  # of the log, when that was counted
@@ -54,10 +53,10 @@ class Feed:
     @property
     def next_sseq(self) -> int:
         """The next sequence of the stream to look at."""
-        return self._singles[0] if self._singles else self._cursor.seq
+        return self._singles[-1] if self._singles else self._cursor.seq
 
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
-        self._singles = deque(start.singles)
+        self._singles = list(reversed(start.singles))
         self._resume = start.resume
         self.move(start.resume if start.singles else start.sseq, patterns)
 
@@ -70,8 +69,8 @@ class Feed:
 
     def skip_to(self, sseq: int) -> None:
         """Everything below is gone."""
-        while self._singles and self._singles[0] < sseq:
-            self._singles.popleft()
+        while self._singles and self._singles[-1] < sseq:
+            self._singles.pop()
         if self._cursor.seq < sseq:
             self.move(sseq)
         self._removals = -1
@@ -84,7 +83,7 @@ class Feed:
         removals = log.last_seq - log.messages
         if removals != self._removals:
             if self._singles:
-                self._singles = deque(sseq for sseq in self._singles if log.has(sseq))
+                self._singles = [sseq for sseq in self._singles if log.has(sseq)]
             delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
             self._removals = removals
         elif log.committed > self._counted_to:
@@ -135,7 +134,7 @@ class Feed:
         """Of the next new message; 0 if there is none."""
         record = self._record
         if self._singles:
-            return record.timestamp if self._log.get(self._singles[0], record) else 0
+            return record.timestamp if self._log.get(self._singles[-1], record) else 0
         if not self._cursor.next(record):
             return 0
         self._cursor.move(record.seq)
@@ -169,8 +168,8 @@ class Feed:
         delivery, ledger, record = self._delivery, self._ledger, self._record
         if 0 < delivery.max_pending <= len(ledger.pending):
             return stops.FULL
-        if not self._log.get(self._singles[0], record):
-            self._singles.popleft()
+        if not self._log.get(self._singles[-1], record):
+            self._singles.pop()
             return stops.DONE
         left = max(delivery.pending - 1, 0)
         size = delivery.size_of(record, 1, left)
@@ -184,7 +183,7 @@ class Feed:
             ledger.deliver_settled(record.seq)
         else:
             ledger.deliver(record.seq, now)
-        self._singles.popleft()
+        self._singles.pop()
         self._note(size)
         return stops.DONE
 

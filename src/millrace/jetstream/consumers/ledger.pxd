@@ -31,7 +31,7 @@ cdef class Ledger:
     cdef list _later
     cdef list _moved
     cdef list _gone
-    cdef set _counted
+    cdef dict _counted
     cdef readonly Py_ssize_t waiting_again
     cdef readonly bint changed
 

@@ -52,12 +52,13 @@ class Ledger:
         self.max_deliver = 0  # 0: any number of times
         self.pending: dict[int, Pending] = {}  # by sseq; by `at`, but for those with a `due` or queued
         self.redelivered: dict[int, int] = {}  # sseq: deliveries after the first
-        self.order: deque[int] = deque()  # sseqs as first delivered; some may be settled
-        self._queue: deque[int] = deque()  # to be delivered again; some may be settled
+        # Made when they are needed: an idle consumer has no use for them, and they are large.
+        self.order: deque[int] | None = None  # sseqs as first delivered; some may be settled
+        self._queue: deque[int] | None = None  # to be delivered again; some may be settled
         self._later: list[tuple[int, int]] = []  # a heap of (due, sseq); some may be out of date
         self._moved: list[int] = []  # delayed, and the journal does not know
         self._gone: list[int] = []  # settled, and the journal does not know
-        self._counted: set[int] = set()  # redelivered, and the journal does not know
+        self._counted: dict[int, None] = {}  # redelivered, and the journal does not know
         self.waiting_again = 0  # how many wait to be delivered again
         self.changed = False  # since ``take_changes``
 
@@ -71,6 +72,8 @@ class Ledger:
         entry = _pending(self.delivered_dseq, now)
         key = sseq  # one object for both
         self.pending[key] = entry
+        if self.order is None:
+            self.order = deque()
         self.order.append(key)
         self.changed = True
         if self.backoff:
@@ -91,7 +94,7 @@ class Ledger:
         self.delivered_dseq += 1
         extra = self.redelivered.get(sseq, 0) + 1
         self.redelivered[sseq] = extra
-        self._counted.add(sseq)
+        self._counted[sseq] = None
         self._unqueue(entry)
         entry.at = now
         entry.due = _NEVER
@@ -117,6 +120,7 @@ class Ledger:
 
     def pop_again(self) -> None:
         """``next_again`` is taken."""
+        assert self._queue is not None
         self._queue.popleft()
 
     def _put_last(self, sseq: int, entry: Pending) -> None:
@@ -130,6 +134,8 @@ class Ledger:
         entry.queued = True
         entry.due = _NEVER
         self.waiting_again += 1
+        if self._queue is None:
+            self._queue = deque()
         self._queue.append(sseq)
 
     def _unqueue(self, entry: Pending) -> None:
@@ -184,7 +190,7 @@ class Ledger:
     def give_up(self, sseq: int) -> None:
         """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
         self.redelivered[sseq] = self.deliveries(sseq)
-        self._counted.add(sseq)
+        self._counted[sseq] = None
         self._settled(sseq, self.pending.pop(sseq))
 
     def due(self) -> int:
@@ -302,8 +308,9 @@ class Ledger:
         if not self.pending:
             self.floor_dseq = self.delivered_dseq
             self.floor_sseq = self.delivered_sseq
-            self.order.clear()
-            self._queue.clear()
+            if self.order is not None:
+                self.order.clear()
+            self._queue = None
             self._later.clear()
         elif entry.dseq == self.floor_dseq + 1:
             self._raise_floor(entry.dseq, sseq)
@@ -325,7 +332,7 @@ class Ledger:
     def _forget_count(self, sseq: int) -> None:
         if sseq in self.redelivered:
             del self.redelivered[sseq]
-            self._counted.add(sseq)
+            self._counted[sseq] = None
             self.changed = True
 
     # -- what the stream says ---------------------------------------------------------------------
@@ -357,8 +364,8 @@ class Ledger:
             self.floor_dseq = self.delivered_dseq
             self.floor_sseq = self.delivered_sseq
             self.redelivered.clear()
-            self.order.clear()
-            self._queue.clear()
+            self.order = None
+            self._queue = None
             self._later.clear()
         self.changed = True
 
@@ -381,8 +388,8 @@ class Ledger:
         self.delivered_sseq = self.floor_sseq = sseq - 1
         self.pending.clear()
         self.redelivered.clear()
-        self.order.clear()
-        self._queue.clear()
+        self.order = None
+        self._queue = None
         self.waiting_again = 0
         self._later.clear()
         self._moved.clear()
@@ -431,7 +438,7 @@ class Ledger:
         self.delivered_dseq, self.delivered_sseq = delivered
         self.floor_dseq, self.floor_sseq = floor
         self.redelivered = dict(redelivered)
-        self.order = deque(sorted(pending))
+        self.order = deque(sorted(pending)) if pending else None
         self.pending.clear()
         for sseq, (dseq, at) in sorted(pending.items(), key=lambda item: (item[1][1], item[0])):
             entry = _pending(dseq, at)
