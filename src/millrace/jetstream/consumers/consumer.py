@@ -117,6 +117,7 @@ class Consumer:
         )
         self.feed.begin(start, self.patterns)
         self.ledger.start_at(start.sseq)
+        self.released = self.ledger.floor_sseq
 
     def go_on(self) -> None:
         """One that was restored: behind what it delivered, with what is left of that."""
@@ -129,7 +130,7 @@ class Consumer:
             ledger.remove(sseq)
         ledger.plan_again(self.world.now_ns())
         self.feed.move(max(ledger.delivered_sseq + 1, log.first_seq), self.patterns)
-        self.stream.consumers.interest.given_back(self)
+        self.released = ledger.floor_sseq
 
     def start(self) -> None:
         """Listen and deliver."""
@@ -294,7 +295,7 @@ class Consumer:
             self.advisories.acked(dseq, sseq, self.world.now_ns() - entry.at, deliveries)
         self.last_ack_ns = self.world.now_ns()
         self.ledger.ack(sseq)
-        self.stream.consumers.interest.settled(self, (sseq,))
+        self.stream.consumers.interest.settled((sseq,))
         self._unblock()
         return True
 
@@ -305,7 +306,7 @@ class Consumer:
             return
         self.last_ack_ns = self.world.now_ns()
         settled = self.ledger.ack_all(sseq, dseq)
-        self.stream.consumers.interest.settled(self, (*settled, sseq))
+        self.stream.consumers.interest.settled((*settled, sseq))
         self._unblock()
 
     def _terminate(self, sseq: int, dseq: int, deliveries: int, reason: str) -> bool:
@@ -427,7 +428,8 @@ class Consumer:
         self._take_over(config)
         if patterns != self.patterns:
             self.feed.move(self.feed.next_sseq, self.patterns)
-            self.stream.consumers.interest.given_back(self)
+            interest = self.stream.consumers.interest
+            interest.given_back(interest.held_by(self))
         if isinstance(self.mode, Pushing):
             if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
                 config.deliver_subject,
@@ -470,11 +472,14 @@ class Consumer:
                 raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start time")
         elif config.deliver_policy is not DeliverPolicy.ALL:
             raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
+        interest = self.stream.consumers.interest
+        held = interest.held_by(self)
         self.ledger.reset(sseq)
+        self.released = self.ledger.floor_sseq
         self.feed.move(sseq)
         self.last_delivery_ns = self.last_ack_ns = 0
         self.keeper.reset()
-        self.stream.consumers.interest.given_back(self)
+        interest.given_back(held)
         self._full = False
         self.wake()
         return sseq

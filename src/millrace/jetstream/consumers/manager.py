@@ -76,7 +76,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._let_go(consumer)
         consumer.mode.deleted()
         consumer.keeper.delete()
-        self.interest.given_back(consumer)
+        self.interest.given_back(self.interest.held_by(consumer))
         consumer.advisories.deleted()
         self.checkpoint_if_due()
 
@@ -165,6 +165,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self.interest.stop()
         for consumer in self._by_name.values():
             consumer.mode.shut_down()
             consumer.stop()
@@ -178,6 +179,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self.interest.stop()
         for consumer in list(self._by_name.values()):
             self._let_go(consumer)
             consumer.keeper.abandon()
@@ -189,6 +191,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def forget(self) -> None:
         """The stream was not restored after all: nobody ever knew them."""
+        self.interest.stop()
         self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()

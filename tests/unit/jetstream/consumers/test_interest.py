@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from millrace.jetstream.consumers.interest import CHECKS_AT_ONCE
+from millrace.jetstream.consumers.keeper import state_of
 from millrace.jetstream.stream import Stream
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.enums import AckPolicy, RetentionPolicy
@@ -189,3 +191,59 @@ def test_a_consumer_that_nobody_asks_does_not_hear_about_commits() -> None:
     site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"5", reply=b"_INBOX.me")
     site.world.settle()
     assert list(site.stream.consumers.hungry) == [site.stream.consumers["C"]]
+
+
+def test_consumers_that_are_put_back_one_by_one_keep_what_the_next_one_needs() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    for name in ("C", "D"):
+        site.consumer(name)
+    site.publish(b"a", b"a")
+    site.ack(*site.take("C", 2))
+    back = Site(RetentionPolicy.LIMITS)
+    back.publish(b"a", b"a")
+    back.stream.config = site.stream.config
+    manager = back.stream.consumers
+    for name in ("C", "D"):
+        consumer = site.stream.consumers[name]
+        manager.put_back(name, consumer.config, consumer.created_ns, state_of(consumer.ledger))
+    manager.all_are_back()
+    assert back.kept == [1, 2]
+
+
+def test_a_consumer_without_acks_that_was_reset_lets_go_what_it_delivers_again() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("N", ack_policy=AckPolicy.NONE, max_ack_pending=0)
+    site.publish(b"a", b"a", b"a")
+    site.take("N", 3)
+    site.stream.consumers["N"].reset(1)
+    site.ack(*site.take("C", 3))
+    assert site.kept == [1, 2, 3]
+    site.take("N", 3)
+    assert site.kept == []
+
+
+def test_a_consumer_that_goes_lets_go_what_it_gave_up_and_what_it_never_got() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", max_deliver=1, ack_wait=SECOND)
+    site.consumer("D")
+    site.publish(b"a", b"a", b"a")
+    _, second = site.take("C", 2)
+    site.world.advance(2)
+    site.ack(second)
+    site.ack(*site.take("D", 3))
+    assert site.kept == [1, 3]
+    site.stream.consumers["C"].delete()
+    assert site.kept == []
+
+
+def test_the_messages_of_a_consumer_that_goes_are_looked_through_in_turn_with_other_work() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", filter_subject="a")
+    site.consumer("D", filter_subject="b")
+    count = CHECKS_AT_ONCE + 10
+    site.publish(*[b"a"] * count, b"b")
+    site.stream.consumers["C"].delete()
+    assert len(site.kept) > 1
+    site.world.settle()
+    assert site.kept == [count + 1]
