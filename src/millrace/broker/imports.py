@@ -193,6 +193,7 @@ class Imports:
         self._broker = broker
         self._responses: dict[str, Responses] = {}
         self._services: list[tuple[Account, Subscription]] = []
+        self._ours: dict[Subscription, Account] = {}  # of the server itself, that see what is imported
         self.hops = 0  # borders that the request being delivered has passed
         self.wire()
 
@@ -218,6 +219,9 @@ class Imports:
                 for subscription in connection.subscriptions.values():
                     self.unshadow(subscription)
                     self.shadow(account, subscription)
+        for subscription, account in self._ours.items():
+            self.unshadow(subscription)
+            self.shadow(account, subscription)
 
     def responses(self, exporter: Account) -> Responses:
         known = self._responses.get(exporter.name)
@@ -237,6 +241,15 @@ class Imports:
             if subscription.shadows is None:
                 subscription.shadows = []
             subscription.shadows.append((stream.exporter.space, shadow))
+
+    def shadow_ours(self, account: Account, subscription: Subscription) -> None:
+        """The same for a subscription of the server itself, until ``forget_ours``."""
+        self._ours[subscription] = account
+        self.shadow(account, subscription)
+
+    def forget_ours(self, subscription: Subscription) -> None:
+        if self._ours.pop(subscription, None) is not None:
+            self.unshadow(subscription)
 
     def unshadow(self, subscription: Subscription) -> None:
         for space, shadow in subscription.shadows or ():

@@ -46,7 +46,12 @@ class SubjectOutlet(Outlet):
         for members in [route.plain] if self._queue is None else route.queues:
             for target in members:
                 subscription = target.subscription
-                if subscription.queue == self._queue and subscription.subject == self._destination:
+                if subscription.queue != self._queue:
+                    continue
+                if subscription.subject == self._destination:
+                    return True
+                origin = subscription.origin  # who listens in another account, under that one's name
+                if origin is not None and origin.subject == target.subject:
                     return True
         return False
 

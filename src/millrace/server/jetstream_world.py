@@ -67,6 +67,7 @@ class AccountWorld:
         if isinstance(sink, Inlet):
             subscription.inlet = sink
         self._account.space.subscribe(subscription)
+        self._broker.imports.shadow_ours(self._account, subscription)
         return subscription
 
     def serve(
@@ -99,6 +100,7 @@ class AccountWorld:
 
     def release(self, handle: Any) -> None:
         self._broker.unsubscribe(self._account, handle)
+        self._broker.imports.forget_ours(handle)
 
     def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
         return outlet_to(self._broker.imports, self._account, subject, queue)
