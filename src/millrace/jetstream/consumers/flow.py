@@ -1,6 +1,6 @@
-"""How fast a push consumer may send: a window that the client opens by answering, and a rate.
+"""How fast a consumer may send: a window that the client opens by answering, a rate, the original's pace.
 
-Both are pure arithmetic; the consumer sends the requests and waits.
+All of it is pure arithmetic; the consumer sends the requests and waits.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ _LARGEST_WINDOW: Final = 32 * 1024 * 1024
 _FIRST_WINDOW: Final = _LARGEST_WINDOW // 16
 _NS: Final = 1_000_000_000
 _SHORTEST_PAUSE_NS: Final = 1_000_000
+_SHORTEST_LOOK_S: Final = 0.002
+_LONGEST_LOOK_S: Final = 0.05
 
 
 class FlowWindow:
@@ -121,3 +123,19 @@ class OriginalPace:
         if not wait:
             self.sent(timestamp)
         return wait
+
+
+class Patience:
+    """When to look again whether a receiver that is behind has caught up: later, the longer it takes."""
+
+    def __init__(self) -> None:
+        self._waited_s = 0.0
+
+    def look_after_s(self) -> float:
+        delay_s = min(max(self._waited_s / 4, _SHORTEST_LOOK_S), _LONGEST_LOOK_S)
+        self._waited_s += delay_s
+        return delay_s
+
+    def is_over(self) -> None:
+        """It took something."""
+        self._waited_s = 0.0

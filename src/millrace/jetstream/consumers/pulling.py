@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.consumers import delivery as stops
-from millrace.jetstream.consumers.flow import OriginalPace
+from millrace.jetstream.consumers.flow import OriginalPace, Patience
 from millrace.jetstream.consumers.pulls import WaitingPulls
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import PriorityPolicy, ReplayPolicy
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
 _UNBOUNDED: Final = 2**62
+_BYTES_AT_ONCE: Final = 1024 * 1024
 _MAX_OUTLETS: Final = 64  # remembered at a time
-_BEHIND_S: Final = 0.002
+_MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all were behind
 _PIN_ID: Final = names.PIN_ID.encode()
 
 
@@ -34,8 +35,10 @@ class Pulling:
         self._outlets: dict[bytes, Outlet] = {}
         self._timer: Cancel | None = None
         self._timer_ns = 0
-        self._slow: Cancel | None = None  # a receiver is behind, or the pace of the original is kept
+        self._pause: Cancel | None = None  # the pace of the original is kept
         self._pace: OriginalPace | None = None
+        self._look: Cancel | None = None  # those who may be served are behind
+        self._patience = Patience()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
     def configure(self) -> None:
@@ -51,10 +54,10 @@ class Pulling:
             self._pace = OriginalPace(self._consumer.stream.log.last_seq)
 
     def stop(self) -> None:
-        for timer in (self._timer, self._slow):
+        for timer in (self._timer, self._pause, self._look):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._slow = None
+        self._timer = self._pause = self._look = None
 
     def deleted(self) -> None:
         self.waiting.deleted()
@@ -91,12 +94,14 @@ class Pulling:
     def pump(self) -> None:
         """Serve those who wait."""
         consumer, waiting = self._consumer, self.waiting
-        if not waiting.count or self._slow is not None:
+        if not waiting.count or self._pause is not None:
             return
         now = self._world.now_ns()
         left = _MESSAGES_AT_ONCE
+        left_bytes = _BYTES_AT_ONCE
+        passed_over = 0
         stopped = stops.DONE
-        while left > 0 and waiting.count and stopped == stops.DONE:
+        while left > 0 and left_bytes > 0 and waiting.count and stopped == stops.DONE:
             if not consumer.feed.has_more():
                 stopped = stops.END
                 break
@@ -109,20 +114,27 @@ class Pulling:
             if request is None:
                 stopped = stops.END  # of what those who wait may have
                 break
-            stopped = self._serve(request, now)
+            outlet = self._outlet_of(request.reply)
+            if outlet.behind():
+                left -= 1
+                passed_over += 1
+                if passed_over >= min(waiting.count, _MAX_PASSED_OVER) or not waiting.pass_over(request):
+                    stopped = stops.TOO_BIG
+                    self._look_again()
+                continue
+            passed_over = 0
+            stopped = self._serve(request, outlet, left_bytes, now)
             left -= consumer.feed.sent or 1
+            left_bytes -= consumer.feed.sent_bytes
         self._settle(stopped, now)
 
-    def _serve(self, request: PullRequest, now: int) -> int:
+    def _serve(self, request: PullRequest, outlet: Outlet, most_bytes: int, now: int) -> int:
         consumer, waiting = self._consumer, self.waiting
-        outlet = self._outlet_of(request.reply)
+        consumer.feed.sent = consumer.feed.sent_bytes = 0
         if not outlet.has_interest():
             waiting.gone(request)
             self.tell()
             return stops.DONE
-        if outlet.behind():
-            self._slow = self._world.call_later(_BEHIND_S, self._caught_up)
-            return stops.TOO_BIG
         most = min(waiting.run_length(), _MESSAGES_AT_ONCE, consumer.keeper.room(consumer.wake))
         if most == 0:
             return stops.TOO_BIG  # the keeper wakes
@@ -131,13 +143,14 @@ class Pulling:
         if self._pace is not None:
             pause = self._pace.pause_ns(consumer.feed, now)
             if pause:
-                self._slow = self._world.call_later(pause / _NS, self._caught_up)
+                self._pause = self._world.call_later(pause / _NS, self._pause_ended)
                 return stops.TOO_BIG
             most = 1
         if self._pins:
             consumer.delivery.extra_header = b"%b: %b\r\n" % (_PIN_ID, waiting.groups.pin_id.encode())
-        stopped = consumer.feed.send(outlet, most, max(request.bytes_left, 0) or _UNBOUNDED, now)
+        stopped = self._send(request, outlet, most, most_bytes, now)
         if consumer.feed.sent:
+            self._patience.is_over()
             waiting.served(request, consumer.feed.sent_bytes, now, consumer.feed.sent)
             consumer.delivered(now)
             self.tell()
@@ -150,6 +163,16 @@ class Pulling:
             self.tell()
             return stops.DONE
         return stopped
+
+    def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """TOO_BIG: for the request.  What is too big for one turn goes by itself."""
+        feed = self._consumer.feed
+        if request.bytes_left > 0:
+            return feed.send(outlet, most, request.bytes_left, now)
+        stopped = feed.send(outlet, most, most_bytes, now)
+        if stopped != stops.TOO_BIG:
+            return stopped
+        return stops.DONE if feed.sent else feed.send(outlet, 1, _UNBOUNDED, now)
 
     def _settle(self, stopped: int, now: int) -> None:
         """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""
@@ -171,8 +194,17 @@ class Pulling:
         self.tell()
         self._plan()
 
-    def _caught_up(self) -> None:
-        self._slow = None
+    def _pause_ended(self) -> None:
+        self._pause = None
+        self._consumer.pump()
+
+    def _look_again(self) -> None:
+        """Somebody who is behind may catch up, and nobody tells."""
+        if self._look is None:
+            self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
+
+    def _looked(self) -> None:
+        self._look = None
         self._consumer.pump()
 
     def _outlet_of(self, inbox: bytes) -> Outlet:

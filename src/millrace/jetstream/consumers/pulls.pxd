@@ -42,6 +42,7 @@ cdef class WaitingPulls:
     cpdef served(self, PullRequest request, long long size, long long now_ns, long long messages=*)
     cpdef too_big(self, PullRequest request)
     cpdef gone(self, PullRequest request, bint imported=*)
+    cpdef bint pass_over(self, PullRequest request) except *
     cdef _forget_claim(self, PullRequest request)
     cpdef bint exhausted(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq) except *
     cpdef bint expire(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq) except *

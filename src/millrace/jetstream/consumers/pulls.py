@@ -13,6 +13,7 @@ A consumer uses it like this:
                                  if request is None: break
                                  if 0 < request.bytes_left < size: pulls.too_big(request); continue
                                  if its inbox has no interest:     pulls.gone(request); continue
+                                 if its client is behind:          pulls.pass_over(request); continue
                                  send the message to request.reply
                                  pulls.served(request, size, now)
                              then pulls.exhausted(…), or pulls.expire(…) if only max_ack_pending stopped it
@@ -255,6 +256,17 @@ class WaitingPulls:
             status = pull_statuses.interest_expired(request.left, request.bytes_left)
             self.statuses.append((request.reply, status))
         self._forget_claim(request)
+
+    def pass_over(self, request: PullRequest) -> bool:
+        """The client can take nothing now: it leaves its turn to the next one; False if there is none.
+
+        Where one client gets everything, or some come before others, there is nobody to leave it to.
+        """
+        if self._pinning or self._ranked or self.count < 2:
+            return False
+        self._unlink(request)
+        self._append(request)
+        return True
 
     def _forget_claim(self, request: PullRequest) -> None:
         if request is self._claimant:

@@ -11,7 +11,7 @@ import string
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.consumers import delivery as stops
-from millrace.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
+from millrace.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import AckPolicy, ReplayPolicy
 from millrace.protocol import headers
@@ -24,7 +24,6 @@ _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _UNBOUNDED: Final = 2**62
-_BEHIND_S: Final = 0.002  # until a look whether a receiver has caught up
 _LETTERS: Final = string.digits + string.ascii_letters
 _FLOW_REQUEST: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 _LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
@@ -45,6 +44,7 @@ class Pushing:
         self._flow_handle: object | None = None
         self._watch: object | None = None
         self._pace: OriginalPace | None = None
+        self._patience = Patience()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.now_ns()
         self.configure()
@@ -125,7 +125,7 @@ class Pushing:
         if self._timer is not None:
             return  # it will pump
         if self._outlet.behind():
-            self._wait(_BEHIND_S)
+            self._wait(self._patience.look_after_s())
             return
         now = self._world.now_ns()
         stopped = self._run(now)
@@ -188,6 +188,7 @@ class Pushing:
         if not feed.sent:
             return
         self._last_sent_ns = now
+        self._patience.is_over()
         self._consumer.delivered(now)
         if self._rate is not None:
             self._rate.sent(feed.sent_bytes)
