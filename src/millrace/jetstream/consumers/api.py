@@ -156,6 +156,8 @@ class ConsumerApi:
             consumer = existing
             if not consumer_config.same(config, consumer.config):
                 stream.consumers.update(consumer, config)
+            if config.sourcing and config.durable_name:
+                consumer.reset(None)  # who asks anew expects what it has not answered for, counted from one
         return Durable(
             stream.consumers,
             ConsumerCreateResponse(info=self._info(consumer)),
