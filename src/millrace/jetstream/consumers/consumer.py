@@ -27,7 +27,7 @@ from millrace.jetstream.consumers.ledger import Ledger
 from millrace.jetstream.consumers.nak_delay import delay_of
 from millrace.jetstream.consumers.pulling import Pulling
 from millrace.jetstream.consumers.pushing import Pushing
-from millrace.jetstream.consumers.start import find_start
+from millrace.jetstream.consumers.start import Start, find_rest, find_start
 from millrace.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millrace.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millrace.jsapi.errors import ApiError, Err
@@ -45,6 +45,12 @@ _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
 _LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a number
 _RETRY_S: Final = 1.0  # between tries to read from a disk that failed
+_FROM_THE_END: Final = (
+    DeliverPolicy.NEW,
+    DeliverPolicy.LAST,
+    DeliverPolicy.LAST_PER_SUBJECT,
+    DeliverPolicy.BY_START_TIME,
+)
 _PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _REMOVED: Final = "Unacknowledged message was deleted"
 
@@ -108,12 +114,8 @@ class Consumer:
 
     def begin(self) -> None:
         """A new one: find the place to start from."""
-        config = self.config
         start = find_start(
-            self.stream.log,
-            config,
-            self.patterns,
-            one_per_subject=self.stream.config.max_msgs_per_subject == 1,
+            self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
         )
         self.feed.begin(start, self.patterns)
         self.ledger.start_at(start.sseq)
@@ -122,15 +124,27 @@ class Consumer:
     def go_on(self) -> None:
         """One that was restored: behind what it delivered, with what is left of that."""
         ledger, log = self.ledger, self.stream.log
-        if not self.stream.sync:  # then a crash can cost messages that were delivered
+        if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END:
+            # A crash can cost messages that were delivered, or that it was to begin behind.
             ledger.forget_above(max(log.last_seq, self.config.opt_start_seq - 1))
         for sseq in ledger.remove_below(log.first_seq):
             ledger.remove(sseq)
         for sseq in [sseq for sseq in ledger.pending if not log.has(sseq)]:
             ledger.remove(sseq)
         ledger.plan_again(self.world.now_ns())
-        self.feed.move(max(ledger.delivered_sseq + 1, log.first_seq), self.patterns)
+        self._begin_at(max(ledger.delivered_sseq + 1, log.first_seq))
         self.released = ledger.floor_sseq
+
+    def _begin_at(self, sseq: int) -> None:
+        """Deliver from `sseq` on what was not settled before."""
+        start = Start(sseq)
+        if self.config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not self._keeps_one_per_subject:
+            start = find_rest(self.stream.log, self.patterns, sseq, self.created_ns)
+        self.feed.begin(start, self.patterns)
+
+    @property
+    def _keeps_one_per_subject(self) -> bool:
+        return self.stream.config.max_msgs_per_subject == 1
 
     def start(self) -> None:
         """Listen and deliver."""
@@ -427,7 +441,7 @@ class Consumer:
         patterns = self.patterns
         self._take_over(config)
         if patterns != self.patterns:
-            self.feed.move(self.feed.next_sseq, self.patterns)
+            self.feed.choose(self.patterns)
             interest = self.stream.consumers.interest
             interest.given_back(interest.held_by(self))
         if isinstance(self.mode, Pushing):
@@ -476,7 +490,7 @@ class Consumer:
         held = interest.held_by(self)
         self.ledger.reset(sseq)
         self.released = self.ledger.floor_sseq
-        self.feed.move(sseq)
+        self._begin_at(sseq)
         self.last_delivery_ns = self.last_ack_ns = 0
         self.keeper.reset()
         interest.given_back(held)

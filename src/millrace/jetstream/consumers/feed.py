@@ -14,6 +14,7 @@ from millrace.jetstream.consumers.delivery import Delivery
 from millrace.jetstream.consumers.ledger import Ledger
 from millrace.store.cursor import Cursor
 from millrace.store.record import Record
+from millrace.subjects.match import matches
 
 if TYPE_CHECKING:
     from millrace.jetstream.consumers.start import Start
@@ -44,7 +45,6 @@ class Feed:
         self._cursor = Cursor(log, 1)
         self._record = Record()
         self._singles: list[int] = []  # the next one is the last
-        self._resume = 0
         self._counted_to = 0  # the last sequence that is in ``delivery.pending``
         self._removals = -1  # of the log, when that was counted
 
@@ -56,23 +56,33 @@ class Feed:
         return self._singles[-1] if self._singles else self._cursor.seq
 
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
+        """Deliver from a place on."""
+        self.patterns = patterns
         self._singles = list(reversed(start.singles))
-        self._resume = start.resume
-        self.move(start.resume if start.singles else start.sseq, patterns)
+        self._move(start.resume if start.singles else start.sseq)
 
-    def move(self, sseq: int, patterns: tuple[bytes, ...] | None = None) -> None:
-        """Go on at `sseq`, perhaps with other subjects."""
-        if patterns is not None:
-            self.patterns = patterns
+    def _move(self, sseq: int) -> None:
         self._cursor = Cursor(self._log, sseq, self.patterns)
         self._removals = -1
+
+    def choose(self, patterns: tuple[bytes, ...]) -> None:
+        """Go on from here with other subjects."""
+        self.patterns = patterns
+        self._singles = [sseq for sseq in self._singles if self._is_wanted(sseq)]
+        self._move(self._cursor.seq)
+
+    def _is_wanted(self, sseq: int) -> bool:
+        if not self.patterns or not self._log.peek(sseq, self._record):
+            return not self.patterns
+        subject = self._record.subject()
+        return any(matches(subject, pattern) for pattern in self.patterns)
 
     def skip_to(self, sseq: int) -> None:
         """Everything below is gone."""
         while self._singles and self._singles[-1] < sseq:
             self._singles.pop()
         if self._cursor.seq < sseq:
-            self.move(sseq)
+            self._move(sseq)
         self._removals = -1
 
     # -- how much is left -------------------------------------------------------------------------
@@ -168,6 +178,8 @@ class Feed:
         delivery, ledger, record = self._delivery, self._ledger, self._record
         if 0 < delivery.max_pending <= len(ledger.pending):
             return stops.FULL
+        if self._singles[-1] > self._log.committed:
+            return stops.END
         if not self._log.get(self._singles[-1], record):
             self._singles.pop()
             return stops.DONE

@@ -1,4 +1,4 @@
-"""Where a new consumer begins: from a deliver policy to a place in the stream."""
+"""Where a consumer begins, or goes on: from a deliver policy to a place in the stream."""
 
 from __future__ import annotations
 
@@ -43,6 +43,22 @@ def find_start(
         case _:
             sseq = log.first_seq
     return Start(max(min(sseq, log.last_seq + 1), log.first_seq, 1))
+
+
+def find_rest(log: Log, patterns: tuple[bytes, ...], sseq: int, created_ns: int) -> Start:
+    """Where one that began with the last message of each subject goes on, when it is done below `sseq`.
+
+    Of what was stored before it was created, these are still the messages that were the last then.
+    """
+    resume = log.seq_at_time(created_ns + 1) or log.last_seq + 1
+    singles: set[int] = set()
+    if sseq < resume:
+        for pattern in patterns or (b">",):
+            for subject, _ in log.index.match(pattern):
+                last = log.last_of(subject)
+                singles.add(last if last < resume else log.last_match(resume - 1, subject))
+    left = tuple(sorted(single for single in singles if single >= sseq))
+    return Start(left[0], left, resume) if left else Start(max(sseq, resume))
 
 
 def _last(log: Log, patterns: tuple[bytes, ...]) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from millrace.jetstream.stream import Stream
 from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
+from millrace.jsapi.enums import AckPolicy, DeliverPolicy
 from millrace.jsapi.stream_types import StreamConfig
 from millrace.store.errors import StoreError
 from millrace.store.fs import MemoryFileSystem
@@ -25,7 +29,7 @@ class Site:
         return self.account.add(
             StreamConfig(
                 name="S",
-                subjects=["a"],
+                subjects=["a", "b", "c"],
                 max_msgs=-1,
                 max_bytes=-1,
                 max_msgs_per_subject=-1,
@@ -39,7 +43,7 @@ class Site:
     def stream(self) -> Stream:
         return self.account.streams["S"]
 
-    def add_consumer(self, name: str) -> None:
+    def add_consumer(self, name: str, **fields: Any) -> None:
         config = ConsumerConfig(
             durable_name=name,
             name=name,
@@ -48,6 +52,7 @@ class Site:
             max_deliver=-1,
             max_ack_pending=1000,
             max_waiting=512,
+            **fields,
         )
         self.stream.consumers.add(config, name)
         self.world.settle()
@@ -59,6 +64,7 @@ class Site:
 
     def take(self, name: str, count: int) -> list[bytes]:
         """Ack subjects of what came."""
+        self.world.settle()
         self.world.delivered.clear()
         body = b'{"batch":%d,"no_wait":true}' % count
         self.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S." + name.encode(), body, reply=b"_INBOX.me")
@@ -123,10 +129,11 @@ def test_an_ack_just_before_its_stream_is_deleted_writes_nothing_any_more() -> N
 
 
 class FullDisk(MemoryFileSystem):
-    """Takes nothing for consumers while it is `full`, which ends by itself after many tries."""
+    """Takes nothing for `what` while it is `full`, which ends by itself after many tries."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__()
+        self.what = what
         self.full = False
         self.tries = 0
 
@@ -135,7 +142,7 @@ class FullDisk(MemoryFileSystem):
         disk, append = self, file.append
 
         def append_or_fail(data: bytes | memoryview) -> None:
-            if disk.full and "/consumers/" in path:
+            if disk.full and f"/{disk.what}/" in path:
                 disk.tries += 1
                 disk.full = disk.tries < 100
                 raise StoreError("write", path, "No space left on device", recoverable=True)
@@ -146,7 +153,7 @@ class FullDisk(MemoryFileSystem):
 
 
 def test_a_full_disk_is_not_tried_again_without_a_pause_for_messages_that_may_not_go_out() -> None:
-    disk = FullDisk()
+    disk = FullDisk("consumers")
     site = Site(disk)
     site.add_stream()
     site.add_consumer("C")
@@ -162,3 +169,77 @@ def test_a_full_disk_is_not_tried_again_without_a_pause_for_messages_that_may_no
     site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"2000", reply=b"_INBOX.me")
     site.world.settle()
     assert len(site.world.delivered) == 2000
+
+
+def sequences(replies: list[bytes]) -> list[int]:
+    return [int(reply.split(b".")[5]) for reply in replies]
+
+
+def test_a_place_behind_messages_that_a_crash_took_is_not_kept() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream()
+    disk.full = True
+    site.publish(3)
+    site.add_consumer("C", deliver_policy=DeliverPolicy.NEW)
+    disk.full = False
+    again = site.killed()
+    again.publish(2)
+    assert sequences(again.take("C", 5)) == [1, 2]
+
+
+def test_the_last_messages_of_each_subject_are_gone_on_with_after_a_restart() -> None:
+    site = Site()
+    site.add_stream()
+    for subject in (b"a", b"b", b"c", b"b", b"c"):
+        site.world.send(subject, b"x")
+    site.world.settle()
+    site.add_consumer("C", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject=">")
+    assert sequences(site.take("C", 1)) == [1]
+    site.world.advance(1)
+    for subject in (b"b", b"b"):
+        site.world.send(subject, b"x")
+    site.world.settle()
+    again = site.killed()
+    assert again.stream.consumers["C"].info().num_pending == 4
+    assert sequences(again.take("C", 9)) == [4, 5, 6, 7]
+
+
+def test_the_last_message_of_a_subject_is_delivered_also_if_it_is_not_on_disk_yet() -> None:
+    site = Site()
+    site.add_stream()
+    site.publish(1)
+    site.world.send(b"a", b"x")
+    site.stream.consumers.add(
+        ConsumerConfig(
+            name="C",
+            deliver_subject="d",
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+            filter_subject="a",
+            max_deliver=-1,
+            mem_storage=True,
+        ),
+        "C",
+    )
+    site.stream.consumers["C"].pump()
+    assert site.world.delivered == []
+    site.publish(1)
+    assert sequences([each.reply for each in site.world.delivered]) == [2, 3]
+
+
+def test_other_subjects_do_not_take_back_what_the_last_of_each_subject_was() -> None:
+    site = Site()
+    site.add_stream()
+    for subject in (b"a", b"b", b"c", b"a", b"b", b"c"):
+        site.world.send(subject, b"x")
+    site.world.settle()
+    site.add_consumer("C", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject=">")
+    assert sequences(site.take("C", 1)) == [4]
+    consumer = site.stream.consumers["C"]
+    consumer.update(msgspec.structs.replace(consumer.config, filter_subject="c"))
+    site.world.advance(1)
+    site.world.send(b"c", b"x")
+    site.world.send(b"b", b"x")
+    assert sequences(site.take("C", 9)) == [6, 7]
+    assert consumer.reset(None) == 4
+    assert sequences(site.take("C", 9)) == [6, 7]
