@@ -1,5 +1,6 @@
 """A stream to read on either kind of server, and clients that come back quickly."""
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -43,6 +44,22 @@ async def connect() -> AsyncIterator[Connect]:
     yield open_one
     for client in opened:
         await client.close()
+    await _end_lost_attempts()
+
+
+async def _end_lost_attempts() -> None:
+    """nats-py can lose sight of an attempt to reconnect, which then goes on for ever and survives a cancel."""
+    for _ in range(200):
+        lost = [
+            task
+            for task in asyncio.all_tasks()
+            if getattr(task.get_coro(), "__qualname__", "") == "Client._attempt_reconnect"
+        ]
+        if not lost:
+            return
+        for task in lost:
+            task.cancel()
+        await asyncio.wait(lost, timeout=0.05)
 
 
 @pytest_asyncio.fixture

@@ -35,8 +35,12 @@ class Caller:
 
     def __init__(self, port: int) -> None:
         self._client = WireClient.connect(port, timeout_s=PATIENCE_S)
-        self._client.handshake()
-        self._client.send(b"SUB _INBOX.caller 1\r\n")
+        try:
+            self._client.handshake()
+            self._client.send(b"SUB _INBOX.caller 1\r\n")
+        except BaseException:
+            self._client.close()
+            raise
 
     def __enter__(self) -> Caller:
         return self

@@ -193,7 +193,7 @@ def test_refusing_what_is_settled_does_nothing(js: Scene, policy: str) -> None:
     js.say(third)
     js.say(third, "-NAK")
     js.look()
-    js.say(second, "-NAK 1ms")
+    js.say(second, "-NAK 1h")
     after(js)
 
 
