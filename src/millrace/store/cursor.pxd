@@ -6,6 +6,7 @@ from millrace.store.segment cimport Segment
 
 cdef Py_ssize_t _SMALLEST_CHUNK
 cdef Py_ssize_t _LARGEST_CHUNK
+cdef Py_ssize_t _ANY_NUMBER
 cdef int _WHOLE
 
 @cython.final
@@ -21,10 +22,14 @@ cdef class Cursor:
     cdef Py_ssize_t _chunk_start
     cdef Py_ssize_t _chunk_size
     cdef Py_ssize_t _used
+    cdef Py_ssize_t _left
+    cdef readonly bint tired
 
     cpdef move(self, unsigned long long seq)
-    @cython.locals(log=Log, segment=Segment, ordinal=Py_ssize_t, seq="unsigned long long", whole=bint)
     cpdef bint next(self, Record record) except -1
+    cpdef allow(self, Py_ssize_t count)
+    @cython.locals(log=Log, segment=Segment, ordinal=Py_ssize_t, seq="unsigned long long", whole=bint)
+    cpdef bint step(self, Record record) except -1
     @cython.locals(segment=Segment, start=Py_ssize_t, end=Py_ssize_t)
     cpdef Py_ssize_t count_from(self, unsigned long long seq) except -1
     cdef Py_ssize_t _find(self, Segment segment) except -1

@@ -7,6 +7,12 @@ and grows as long as most of it is used, so that few matches far apart do not re
     cursor = Cursor(log, 1, (b"orders.>",))
     while cursor.next(record): ...      # False: nothing more is committed; call again after a commit
 
+Where matches are rare, looking for the next one can take long.  Whoever has others to serve as well says how
+far to look, and uses ``step``:
+
+    cursor.allow(50_000)
+    while cursor.step(record): ...      # False and `tired`: it looked at so many, and goes on another time
+
 Messages may be removed, segments dropped or compacted between two calls.  Each record is verified
 when the cursor comes to it; a damaged one is reported to the log and left out.  On the log's thread.
 """
@@ -19,6 +25,7 @@ from millrace.store.segment import Segment
 
 _SMALLEST_CHUNK = 4 * 1024
 _LARGEST_CHUNK = 256 * 1024
+_ANY_NUMBER = 2**62
 _WHOLE = WHOLE
 
 
@@ -38,6 +45,8 @@ class Cursor:
         self._chunk_start = 0  # its place in the file
         self._chunk_size = _SMALLEST_CHUNK
         self._used = 0  # bytes of the chunk that were asked for
+        self._left = 0  # how many messages ``step`` may still pass over
+        self.tired = False  # it passed over as many as it was allowed to
 
     def move(self, seq: int) -> None:
         """Stand before `seq`."""
@@ -46,14 +55,28 @@ class Cursor:
 
     def next(self, record: Record) -> bool:
         """Point `record` at the next message and step behind it; False if there is none yet."""
+        self._left = _ANY_NUMBER
+        return self.step(record)
+
+    def allow(self, count: int) -> None:
+        """Let ``step`` pass over about so many messages that are not wanted."""
+        self._left = count
+        self.tired = False
+
+    def step(self, record: Record) -> bool:
+        """As ``next``, but False also if it is `tired`."""
         log = self._log
         while True:
+            if self._left <= 0:
+                self.tired = True
+                return False
             segment = self._segment
             if segment is None or segment.epoch != self._epoch:
                 segment = self._enter()
                 if segment is None:
                     return False
             ordinal = self._find(segment)
+            self._left -= ordinal - self._ordinal
             if ordinal >= segment.count:
                 if not self._leave(segment):
                     return False

@@ -140,3 +140,34 @@ def test_few_matches_far_apart_do_not_read_everything(monkeypatch: pytest.Monkey
         found.append(record.seq)
     assert found == [1000, 2000, 3000, 4000]
     assert sum(reads) < 40_000
+
+
+def test_it_is_tired_when_it_passed_over_as_much_as_it_may_and_goes_on_from_there() -> None:
+    log = filled(200)
+    cursor, record, found, rests = Cursor(log, 1, (b"s.1",)), Record(), [], 0
+    while True:
+        cursor.allow(5)
+        while cursor.step(record):
+            found.append(record.seq)
+        if not cursor.tired:
+            break
+        rests += 1
+    assert found == [number for number in range(1, 201) if number % 3 == 1]
+    assert rests > 200 // 3 * 2 // 10  # it passes over two of three
+
+
+def test_what_is_wanted_tires_nobody() -> None:
+    log = filled(200)
+    cursor, record, count = Cursor(log), Record(), 0
+    cursor.allow(1)
+    while cursor.step(record):
+        count += 1
+    assert (count, cursor.tired) == (200, False)
+
+
+def test_next_never_tires() -> None:
+    log = filled(200)
+    cursor, record = Cursor(log, 1, (b"s.1",)), Record()
+    cursor.allow(0)
+    assert not cursor.step(record)
+    assert rest(cursor) == [number for number in range(1, 201) if number % 3 == 1]

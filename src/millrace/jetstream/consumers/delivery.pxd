@@ -12,11 +12,13 @@ cdef int _END
 cdef int _FULL
 cdef int _NOBODY
 cdef int _TOO_BIG
+cdef int _TIRED
 cdef bytes _DOT
 cdef bytes _CRLF
 cdef bytes _HEADER_LINE
 cdef bytes _SIZE_HEADER
 cdef Py_ssize_t _MAX_NUMBERS
+cdef Py_ssize_t _REACH
 
 @cython.final
 cdef class Delivery:
@@ -28,6 +30,7 @@ cdef class Delivery:
     cdef readonly Py_ssize_t sent_bytes
     cdef public Py_ssize_t too_big
     cdef public bytes extra_header
+    cdef public Py_ssize_t reach
     cdef Ledger _ledger
     cdef bytes _reply_start
     cdef Record _record

@@ -22,18 +22,21 @@ END = 1  # the stream has nothing more for this consumer
 FULL = 2  # so much is not acknowledged that nothing more may go out
 NOBODY = 3  # no one takes it
 TOO_BIG = 4  # the next message is larger than what may be sent
+TIRED = 5  # it passed over so many messages of others that those should have their turn
 
 _DONE = DONE
 _END = END
 _FULL = FULL
 _NOBODY = NOBODY
 _TOO_BIG = TOO_BIG
+_TIRED = TIRED
 
 _DOT = b"."
 _CRLF = b"\r\n"
 _HEADER_LINE = b"NATS/1.0\r\n"
 _SIZE_HEADER = b"Nats-Msg-Size: "
 _MAX_NUMBERS = 5 * 21
+_REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
 
 
 class Delivery:
@@ -48,6 +51,7 @@ class Delivery:
         self.sent_bytes = 0
         self.too_big = 0  # bytes of the message that stopped the last run with TOO_BIG
         self.extra_header = b""  # a line that every message gets
+        self.reach = _REACH
         self._ledger = ledger
         self._reply_start = reply_start
         self._record = Record()
@@ -60,10 +64,13 @@ class Delivery:
         ledger, record = self._ledger, self._record
         self.sent = 0
         self.sent_bytes = 0
+        cursor.allow(self.reach)
         while self.sent < most:
             if self.max_pending > 0 and len(ledger.pending) >= self.max_pending:
                 return _FULL
-            if not cursor.next(record):
+            if not cursor.step(record):
+                if cursor.tired:
+                    return _TIRED
                 self.pending = 0
                 return _END
             size = self._prepare(record, 1, self.pending - 1 if self.pending > 0 else 0)

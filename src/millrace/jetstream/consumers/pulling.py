@@ -178,7 +178,8 @@ class Pulling:
         """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""
         consumer, waiting = self._consumer, self.waiting
         dseq, sseq = consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1
-        if stopped == stops.DONE and waiting.count and consumer.feed.has_more():
+        goes_on = stopped in (stops.DONE, stops.TIRED)
+        if goes_on and waiting.count and consumer.feed.has_more():
             consumer.wake()
         elif stopped in (stops.FULL, stops.TOO_BIG):
             if stopped == stops.FULL:

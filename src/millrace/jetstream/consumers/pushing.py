@@ -139,7 +139,7 @@ class Pushing:
             consumer.inactivity.check()
         elif stopped == stops.FULL:
             consumer.fill()
-        elif stopped == stops.DONE:
+        elif stopped in (stops.DONE, stops.TIRED):
             consumer.wake()
 
     def _run(self, now: int) -> int:
