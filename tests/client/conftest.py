@@ -48,7 +48,7 @@ async def connect() -> AsyncIterator[Connect]:
 
 
 async def _end_lost_attempts() -> None:
-    """nats-py can lose sight of an attempt to reconnect, which then goes on for ever and survives a cancel."""
+    """nats-py can lose sight of an attempt to reconnect, which then goes on and survives a cancel."""
     for _ in range(200):
         lost = [
             task
