@@ -411,22 +411,22 @@ class Consumer:
         until = self.config.pause_until
         return until is not None and self.world.now_ns() < int(until)
 
-    def _plan_pause(self) -> None:
+    def _plan_pause(self) -> bool:
+        """Whether there is a pause that will end."""
         if self._resume is not None:
             self._resume.cancel()
             self._resume = None
         until = self.config.pause_until
-        if until is not None and self.paused:
-            delay_s = (int(until) - self.world.now_ns()) / _NS
-            self._resume = self.world.call_later(delay_s, self._resumed)
+        left = int(until) - self.world.now_ns() if until is not None else 0
+        if left > 0:
+            self._resume = self.world.call_later(left / _NS, self._resumed)
+        return left > 0
 
     def _resumed(self) -> None:
         self._resume = None
-        if self.paused:
-            self._plan_pause()  # the clock and the timer do not agree
-            return
-        self.advisories.paused(self.config.pause_until, paused=False)
-        self.wake()
+        if not self._plan_pause():  # else the clock and the timer do not agree
+            self.advisories.paused(self.config.pause_until, paused=False)
+            self.wake()
 
     def pause(self, until: Time | None) -> None:
         """Deliver nothing until then; None: from now on again."""

@@ -9,6 +9,7 @@ import pytest
 from millrace.jetstream.consumers.consumer import Consumer
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.enums import AckPolicy
+from millrace.jsapi.go_time import Time
 from millrace.jsapi.stream_types import StreamConfig
 from millrace.testing.fake_world import FakeWorld
 
@@ -94,3 +95,31 @@ def test_an_ack_of_all_that_names_a_delivery_to_come_leaves_later_ones_to_be_ack
     world.send(world.delivered[1].reply)
     world.settle()
     assert (consumer.ledger.floor_dseq, consumer.ledger.floor_sseq) == (2, 2)
+
+
+class TickingWorld(FakeWorld):
+    """A clock that moves on whenever it is looked at, once it is `ticking`."""
+
+    ticking = False
+
+    def now_ns(self) -> int:
+        self.time_ns += self.ticking
+        return self.time_ns
+
+
+def test_a_pause_ends_also_if_its_timer_fires_a_moment_too_early() -> None:
+    world = TickingWorld()
+    consumer = consumer_in(world)
+    until = Time(world.now_ns() + 10)
+    consumer.pause(until)
+    world.send(PULL, b"1", reply=b"_INBOX.me")
+    world.settle()
+    assert world.delivered == []
+    world.time_ns = int(until) - 2
+    world.ticking = True
+    early, world._timers = world._timers, []
+    for _, _, timer in early:
+        if timer.callback is not None:
+            timer.callback()
+    world.advance(1)
+    assert len(world.delivered) == 1
