@@ -275,3 +275,40 @@ def test_cycles_are_refused(js: Scene) -> None:
     js.change("A", sources=[{"name": "B"}])
     js.api("STREAM.CREATE.C", {"name": "C", "sources": [{"name": "C"}]})
     js.api("STREAM.CREATE.C", {"name": "C", "mirror": {"name": "C"}})
+
+
+_GIVEN = {
+    "durable_name": "given",
+    "deliver_subject": "here",
+    "ack_policy": "flow_control",
+    "flow_control": True,
+    "idle_heartbeat": SECOND,
+    "max_ack_pending": 100,
+}
+
+
+@pytest.mark.parametrize("how", ["mirror", "sources"])
+def test_a_consumer_that_was_made_before(js: Scene, how: str) -> None:
+    origins(js, "O")
+    js.publish("o.1", "one", "two")
+    js.ask("CONSUMER.CREATE.O.given", {"stream_name": "O", "config": _GIVEN})
+    origin: Any = {"name": "O", "consumer": {"name": "given", "deliver_subject": "here"}}
+    js.stream("S", **{how: origin if how == "mirror" else [origin]})
+    js.until("S", messages=2)
+    js.publish("o.1", "three")
+    js.until("S", messages=3)
+    js.contents("S")
+    js.wait(lambda: js.ask("CONSUMER.INFO.O.given")["ack_floor"]["stream_seq"] == 3, "acks")
+    info = js.ask("CONSUMER.INFO.O.given")
+    js.note(f"{info['delivered']['consumer_seq']} {info['delivered']['stream_seq']} {info['num_ack_pending']}")
+
+
+@pytest.mark.parametrize("how", ["mirror", "sources"])
+def test_a_consumer_that_does_not_know_what_is_stored(js: Scene, how: str) -> None:
+    origins(js, "O")
+    config = {"durable_name": "given", "deliver_subject": "here", "ack_policy": "explicit"}
+    js.ask("CONSUMER.CREATE.O.given", {"stream_name": "O", "config": config})
+    origin: Any = {"name": "O", "consumer": {"name": "given", "deliver_subject": "here"}}
+    js.stream("S", **{how: origin if how == "mirror" else [origin]})
+    js.until_error("S")
+    js.look("S")
