@@ -104,9 +104,10 @@ class OriginalPace:
         """How long the next message, stored at `timestamp`, still has to wait."""
         if not self._last_timestamp or timestamp - self._last_timestamp <= _SHORTEST_PAUSE_NS:
             return 0
+        pause = timestamp - self._last_timestamp
         if not self._due:
-            self._due = now + timestamp - self._last_timestamp
-        return max(self._due - now, 0)
+            self._due = now + pause
+        return max(min(self._due - now, pause), 0)  # not longer, if the clock was set back
 
     def sent(self, timestamp: int) -> None:
         self._last_timestamp = timestamp

@@ -242,7 +242,7 @@ class Pushing:
     def _beat(self) -> None:
         """Costs nothing for a message: whether one went out is looked at when the time is over."""
         quiet_ns = self._world.now_ns() - self._last_sent_ns
-        if quiet_ns < self._heartbeat_ns:
+        if 0 <= quiet_ns < self._heartbeat_ns:  # below: the clock was set back
             self._plan_heartbeat(self._heartbeat_ns - quiet_ns)
             return
         if self.active:

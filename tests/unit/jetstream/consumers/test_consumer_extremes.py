@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from millrace.jetstream.consumers.consumer import Consumer
+from millrace.jetstream.consumers.flow import OriginalPace
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.enums import AckPolicy
 from millrace.jsapi.go_time import Time
@@ -123,3 +124,24 @@ def test_a_pause_ends_also_if_its_timer_fires_a_moment_too_early() -> None:
             timer.callback()
     world.advance(1)
     assert len(world.delivered) == 1
+
+
+def test_heartbeats_go_on_when_the_clock_is_set_back() -> None:
+    world = FakeWorld()
+    consumer_in(world, deliver_subject="d", ack_policy=AckPolicy.NONE, idle_heartbeat=SECOND)
+    assert len(world.delivered) == 1
+    world.time_ns -= 3600 * SECOND
+    timers, world._timers = world._timers, []
+    for _, _, timer in timers:
+        if timer.callback is not None:
+            timer.callback()
+    before = len(world.published)
+    world.advance(2)
+    assert b"Idle Heartbeat" in world.published[before].headers
+
+
+def test_the_original_pace_goes_on_when_the_clock_is_set_back() -> None:
+    pace = OriginalPace(2)
+    pace.sent(SECOND)
+    assert pace.wait_ns(3 * SECOND, 3600 * SECOND) == 2 * SECOND
+    assert pace.wait_ns(3 * SECOND, 0) == 2 * SECOND
