@@ -23,6 +23,7 @@ from millrace.jetstream.consumers.config_rules import filters_of
 from millrace.jetstream.consumers.delivery import Delivery
 from millrace.jetstream.consumers.feed import Feed
 from millrace.jetstream.consumers.inactivity import Inactivity
+from millrace.jetstream.consumers.keeper import NoKeeper
 from millrace.jetstream.consumers.ledger import Ledger
 from millrace.jetstream.consumers.nak_delay import delay_of
 from millrace.jetstream.consumers.pulling import Pulling
@@ -35,7 +36,7 @@ from millrace.jsapi.go_time import Time
 from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millrace.jetstream.consumers.keeper import Keeper, NoKeeper
+    from millrace.jetstream.consumers.keeper import Keeper
     from millrace.jetstream.ports import Cancel, World
     from millrace.jetstream.stream import Stream
 
@@ -295,7 +296,10 @@ class Consumer:
             if error is None:
                 self.world.publish(reply, b"")
 
-        self.keeper.when_durable(answer)
+        if isinstance(self.keeper, NoKeeper) and self.stream.config.retention is not RetentionPolicy.LIMITS:
+            self.stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
+        else:
+            self.keeper.when_durable(answer)
 
     def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
         """False if it cannot have been delivered."""

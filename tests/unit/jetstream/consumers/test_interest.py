@@ -247,3 +247,14 @@ def test_the_messages_of_a_consumer_that_goes_are_looked_through_in_turn_with_ot
     assert len(site.kept) > 1
     site.world.settle()
     assert site.kept == [count + 1]
+
+
+def test_a_double_ack_at_a_consumer_in_memory_is_answered_when_its_message_is_gone_for_good() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C", mem_storage=True)
+    site.publish(b"a")
+    site.world.send(*site.take("C", 1), b"+ACK", reply=b"me")
+    assert b"me" not in [each.subject for each in site.world.published]
+    site.world.settle()
+    assert b"me" in [each.subject for each in site.world.published]
+    assert site.kept == []
