@@ -32,6 +32,7 @@ def extensions() -> list[Extension]:
         modules,
         build_dir="build/cython",
         include_path=["src"],
+        nthreads=os.cpu_count() or 1,
         # Types come from the .pxd beside each module, never from annotations: an annotation
         # `x: int` must keep meaning a Python int of any size.
         compiler_directives={"language_level": 3, "annotation_typing": False},
