@@ -91,7 +91,7 @@ class Feed:
         """Messages that are still to be delivered for the first time."""
         log, delivery = self._log, self._delivery
         removals = log.last_seq - log.messages
-        if removals != self._removals:
+        if removals != self._removals and not self.passed(log.gone, removals):
             if self._singles:
                 self._singles = [sseq for sseq in self._singles if log.has(sseq)]
             delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
@@ -100,6 +100,19 @@ class Feed:
             delivery.pending += self._count_from(max(self._counted_to + 1, self._cursor.seq))
         self._counted_to = log.committed
         return delivery.pending
+
+    def passed(self, gone: list[int] | None, removals: int) -> bool:
+        """Whether all that left the stream since the last count was behind here; then the count is right.
+
+        `gone` ends with what left last, when the log had lost so many messages as `removals` says.
+        """
+        unseen = removals - self._removals
+        if self._removals < 0 or self._singles or gone is None or unseen > len(gone):
+            return False
+        if unseen > 0 and max(gone[-unseen:]) >= self._cursor.seq:
+            return False
+        self._removals = removals
+        return True
 
     def _count_from(self, sseq: int) -> int:
         return self._cursor.count_from(sseq)

@@ -235,8 +235,10 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.pump()
 
     def _tell_gone(self, sseqs: list[int]) -> None:
+        removals = self.stream.log.last_seq - self.stream.log.messages
         for consumer in list(self._by_name.values()):
             ledger = consumer.ledger
+            consumer.feed.passed(sseqs, removals)
             if ledger.pending or ledger.redelivered:
                 for sseq in sseqs:
                     if sseq in ledger.pending or sseq in ledger.redelivered:

@@ -253,8 +253,31 @@ def test_a_double_ack_at_a_consumer_in_memory_is_answered_when_its_message_is_go
     site = Site(RetentionPolicy.WORKQUEUE)
     site.consumer("C", mem_storage=True)
     site.publish(b"a")
-    site.world.send(*site.take("C", 1), b"+ACK", reply=b"me")
+    [ack] = site.take("C", 1)
+    site.world.send(ack, b"+ACK", reply=b"me")
     assert b"me" not in [each.subject for each in site.world.published]
     site.world.settle()
     assert b"me" in [each.subject for each in site.world.published]
     assert site.kept == []
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_is_left_is_not_counted_again_when_only_delivered_messages_leave(committed: bool) -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C", filter_subject="a")
+    site.publish(*[b"a", b"b"] * 5)
+    first, second = site.take("C", 2)
+    feed = site.stream.consumers["C"].feed
+    counts: list[int] = []
+    count_from = feed._count_from
+    feed._count_from = lambda sseq: counts.append(sseq) or count_from(sseq)  # type: ignore[func-returns-value,method-assign]
+    site.world.send(first, b"+ACK")
+    if committed:
+        site.world.settle()
+    assert (feed.count(), counts) == (3, [])
+    site.world.send(second, b"+ACK")
+    site.stream.log.remove(7)
+    if committed:
+        site.stream.account.committer.dirty(site.stream)
+        site.world.settle()
+    assert (feed.count(), counts) == (2, [4])
