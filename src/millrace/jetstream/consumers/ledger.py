@@ -358,6 +358,8 @@ class Ledger:
             if entry.known:
                 self._gone.append(each)
             self._forget_count(each)
+        for each in [each for each in self.redelivered if each < sseq]:
+            self._forget_count(each)
         self.floor_sseq = max(self.floor_sseq, sseq - 1)
         self.delivered_sseq = max(self.delivered_sseq, sseq - 1)
         if not self.pending:

@@ -414,3 +414,13 @@ def test_a_clock_that_was_set_back_does_not_keep_newer_messages_waiting() -> Non
     of.expire(WAIT)
     assert of.next_again() == 2
     assert of.due() == HOUR + WAIT
+
+
+def test_a_purge_takes_what_was_given_up_with_it() -> None:
+    of = ledger(1, 2, 3, max_deliver=1)
+    of.expire(WAIT)
+    of.deliver(4, WAIT)
+    of.take_changes()
+    of.skip_to(3)
+    assert of.redelivered == {3: 1}
+    assert of.take_changes() == ([], [], [(1, 0), (2, 0)])
