@@ -80,6 +80,8 @@ class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     state: msgspec.Raw
     consumer_detail: list[msgspec.Raw] = []
     direct_consumer_detail: list[msgspec.Raw] = []
+    mirror: msgspec.Raw | None = None
+    sources: list[msgspec.Raw] = []
 
 
 class Jsz(Stats, frozen=True, kw_only=True):
@@ -211,6 +213,7 @@ class EngineView:
         return detail
 
     def _stream(self, stream: Stream, options: JszOptions) -> StreamDetail:
+        mirror = stream.inflows.mirror()
         return StreamDetail(
             name=stream.name,
             created=timestamp(stream.created_ns),
@@ -219,6 +222,8 @@ class EngineView:
             state=msgspec.Raw(encode(stream.state())),
             consumer_detail=_consumers(stream, options, direct=False),
             direct_consumer_detail=_consumers(stream, options, direct=True),
+            mirror=msgspec.Raw(encode(mirror)) if mirror is not None else None,
+            sources=[msgspec.Raw(encode(source)) for source in stream.inflows.sources()],
         )
 
     def _streams(self) -> Iterator[tuple[AccountJetStream, Stream]]:
@@ -324,7 +329,7 @@ class EngineView:
 
 def _consumers(stream: Stream, options: JszOptions, *, direct: bool) -> list[msgspec.Raw]:
     """What is told about the stream's consumers, or about those of its mirrors and sources."""
-    if not (options.direct_consumer if direct else options.consumer):
+    if not options.consumer or (direct and not options.direct_consumer):
         return []
     found = (each.info() for each in stream.consumers.values() if each.config.direct is direct)
     return [

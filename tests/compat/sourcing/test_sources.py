@@ -300,7 +300,9 @@ def test_a_consumer_that_was_made_before(js: Scene, how: str) -> None:
     js.contents("S")
     js.wait(lambda: js.ask("CONSUMER.INFO.O.given")["ack_floor"]["stream_seq"] == 3, "acks")
     info = js.ask("CONSUMER.INFO.O.given")
-    js.note(f"{info['delivered']['consumer_seq']} {info['delivered']['stream_seq']} {info['num_ack_pending']}")
+    js.note(
+        f"{info['delivered']['consumer_seq']} {info['delivered']['stream_seq']} {info['num_ack_pending']}"
+    )
 
 
 @pytest.mark.parametrize("how", ["mirror", "sources"])
