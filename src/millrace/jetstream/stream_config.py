@@ -145,7 +145,6 @@ def check_restored(name: str, config: StreamConfig, streams: Streams, limits: St
     if not _PATH_SEPARATORS.isdisjoint(name):
         raise ApiError(Err.STREAM_NAME_CONTAINS_PATH_SEPARATORS)
     completed = complete(config, streams, limits)
-    _check_replicas(completed)
     check_stream_count(completed, streams, limits)
     check_consumer_count(completed, limits)
     check_room(completed, {other: each for other, each in streams.items() if other != name}, limits)
@@ -153,7 +152,8 @@ def check_restored(name: str, config: StreamConfig, streams: Streams, limits: St
 
 
 def check_restored_subjects(config: StreamConfig, streams: Streams) -> None:
-    """ApiError if the subjects of a stream that is to be restored are not free."""
+    """ApiError if a stream that was read, and is to be restored, can not be added to the others."""
+    _check_replicas(config)
     check_filters(config)
     check_overlap(config, streams)
     if "\0" in config.name and config.storage is StorageType.FILE:

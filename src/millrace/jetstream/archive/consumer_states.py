@@ -59,14 +59,20 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Entry)
 
 
-def encode_consumer(consumer: ArchivedConsumer, last_seq: int) -> bytes:
-    """For an archive that ends with `last_seq`: nothing behind it is said to be delivered."""
+def encode_consumer(consumer: ArchivedConsumer, first_seq: int, last_seq: int) -> bytes:
+    """For an archive of messages from `first_seq` to `last_seq`.
+
+    Nothing behind them is said to be delivered, and nothing before them to be missing: nats-server takes no
+    notice of the state of a consumer that stands before the first message.
+    """
     state = consumer.state or ConsumerState()
+    floor = max(min(state.floor_sseq, last_seq), first_seq - 1)
+    delivered = max(min(state.delivered_sseq, last_seq), floor)
     shown = _State(
-        _Place(state.delivered_dseq, min(state.delivered_sseq, last_seq)),
-        _Place(state.floor_dseq, min(state.floor_sseq, last_seq)),
-        {sseq: _Pending(*entry) for sseq, entry in state.pending.items() if sseq <= last_seq} or None,
-        {sseq: count for sseq, count in state.redelivered.items() if sseq <= last_seq} or None,
+        _Place(state.delivered_dseq, delivered),
+        _Place(state.floor_dseq, floor),
+        {sseq: _Pending(*entry) for sseq, entry in state.pending.items() if floor < sseq <= last_seq} or None,
+        {sseq: n for sseq, n in state.redelivered.items() if first_seq <= sseq <= last_seq} or None,
     )
     return b'{"config":%b,"state":%b}' % (encode(consumer.config), _encoder.encode(shown))
 

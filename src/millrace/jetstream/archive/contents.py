@@ -91,7 +91,7 @@ class Contents:
         buffer.add(b"state.json", now, 0, counted, 0, 0, len(counted))
         out = [START]
         for consumer in self._consumers:
-            text = encode_consumer(consumer, self.state.last_seq)
+            text = encode_consumer(consumer, state.first_seq, state.last_seq)
             buffer.add(f"consumers/{consumer.name}".encode(), now, 0, text, 0, 0, len(text))
             out += self._frames(final=False)
         self._consumers = []

@@ -35,6 +35,7 @@ cdef class EntryReader:
     cdef readonly Py_ssize_t body_size
     cdef public unsigned long long most
     cdef readonly bint too_large
+    cdef readonly bint cut
     cdef Py_ssize_t _at
     cdef bint _begun
     cdef unsigned long long _number

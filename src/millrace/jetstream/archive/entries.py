@@ -99,6 +99,7 @@ class EntryReader:
         self._at = 0
         self._begun = False
         self._number = 0  # that was read last
+        self.cut = False  # of the next entry, everything but all of its bytes is there
 
     def feed(self, data: bytes) -> None:
         self.buf = self.buf[self._at :] + data if self._at < len(self.buf) else data
@@ -113,6 +114,7 @@ class EntryReader:
         """Step to the next entry; False if it is not all there yet."""
         end = len(self.buf)
         at = self._at
+        self.cut = False
         if not self._begun:
             if end < len(MAGIC):
                 return False
@@ -160,6 +162,7 @@ class EntryReader:
         self.body_start = at + name_size
         self.body_size = header_size + body_size
         if self.body_size > end - self.body_start:
+            self.cut = True
             return False
         self._at = self.body_start + self.body_size
         return True

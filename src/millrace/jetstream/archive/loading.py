@@ -129,9 +129,23 @@ class EntryLoading:
         self._writer = LogWriter(log)
         self._entries.most = limits.max_payload
 
+    def _cut_short(self) -> ArchiveError:
+        """What to say of an archive that ends too early."""
+        entries = self._entries
+        if entries.between:
+            return ended()
+        if not entries.cut:
+            return invalid()
+        if self._state is None:
+            return ArchiveError(f"error in state.json: {invalid()}")
+        if self._messages is not None:
+            return ArchiveError(f"failed to read message sequence {entries.seq}: {invalid()}")
+        name = entries.name().decode(errors="replace").removeprefix(_CONSUMERS)
+        return ArchiveError(f'failed to decode consumer "{name}" state: {invalid()}')
+
     def finish(self) -> Loaded:
         if not self.complete:
-            raise ended() if self._entries.between else invalid()
+            raise self._cut_short()
         assert self._state is not None
         assert self._messages is not None
         assert self._writer is not None

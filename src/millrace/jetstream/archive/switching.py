@@ -54,7 +54,7 @@ def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig,
         raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
     try:
         config = stream_config.check_restored(name, config, account.configs(), account.stream_limits())
-        stream_config.check_restored_subjects(config, account.configs())
+        stream_config.check_restorable(config, account.configs())
     except ApiError as error:
         raise ArchiveError(f"error adding stream: {told(error)}") from error
     discard_torn(loaded.log)
@@ -74,6 +74,7 @@ def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig,
     if journal is not None:
         journal.move(f"{staging.target}/consumers")
     account.take_in(stream)
+    account.advisories.stream_created(name)
 
 
 def _add_consumers(

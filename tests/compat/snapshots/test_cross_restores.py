@@ -1,0 +1,324 @@
+"""From one server to the other and back: every message and every consumer, whatever they are.
+
+Streams are filled at random on one server, taken from there with a snapshot, and restored on the other; then
+both are asked the same, and a snapshot of the copy has to hold what the first one held.
+"""
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat_kit import library
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from snapshot_kit import Site, Snapshot, consumers_of, entries_of, messages_of, old_archive
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+NATS, MILLRACE = ServerKind.NATS_SERVER, ServerKind.MILLRACE
+WAYS = pytest.mark.parametrize(("origin", "target"), [(NATS, MILLRACE), (MILLRACE, NATS)], ids=str)
+_numbers = itertools.count(1)
+_HOUR = 3600 * 10**9
+
+
+async def compare(origin: Site, target: Site, name: str, taken: Snapshot) -> None:
+    """The stream is the same on both, and so is what a snapshot of the copy holds."""
+    first, second = await origin.info(name), await target.info(name)
+    assert second["config"] == first["config"]
+    if second["state"]["last_ts"] != first["state"]["last_ts"]:  # of a message that was deleted
+        second["state"]["last_ts"] = first["state"]["last_ts"]
+        assert first["state"]["last_seq"] in first["state"].get("deleted", [first["state"]["last_seq"]])
+    assert second["state"] == first["state"]
+    first_seq = first["state"]["first_seq"]
+    for consumer in consumers_of(taken.data):
+        found = await target.consumer(name, consumer)
+        assert lifted(found, first_seq) == lifted(await origin.consumer(name, consumer), first_seq)
+    again = await target.snapshot(name)
+    assert messages_of(again.data) == messages_of(taken.data)
+    before, after = consumers_of(taken.data), consumers_of(again.data)
+    for each in (*before.values(), *after.values()):
+        lifted(each["state"], first_seq)
+    assert after == before
+
+
+def lifted(place: dict[str, Any], first_seq: int) -> dict[str, Any]:
+    """Nats-server lifts a restored consumer to where the stream begins; on Millrace it is where it was."""
+    for each in ("delivered", "ack_floor"):
+        place[each]["stream_seq"] = max(place[each]["stream_seq"], first_seq - 1)
+    return place
+
+
+async def carry(origin: Site, target: Site, name: str) -> None:
+    taken = await origin.snapshot(name, chunk_size=2000)
+    answer = await target.restored(name, taken.data, chunk=1500, **without_name(taken.answer["config"]))
+    assert answer["state"]["messages"] == taken.answer["state"]["messages"]
+    await compare(origin, target, name, taken)
+
+
+def without_name(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "name"}
+
+
+# -- at random -----------------------------------------------------------------------------------------------
+
+_BODY = st.one_of(
+    st.binary(max_size=60),
+    st.integers(0, 5000).map(lambda size: b"the same words " * (size // 15)),
+    st.integers(0, 3000).map(lambda size: bytes((at * at * 31 + size) % 256 for at in range(size))),
+)
+_TEXT = st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126))
+_HEADERS = st.dictionaries(st.sampled_from(["X-A", "x-b", "Other"]), _TEXT, max_size=3)
+_MESSAGE = st.tuples(st.sampled_from("abcdé"), _BODY, _HEADERS, st.sampled_from(["", "1h", "never"]))
+_REMOVAL = st.tuples(st.integers(1, 40), st.booleans())
+_ACK = st.sampled_from([b"+ACK", b"-NAK", b"+TERM", b"+WPI", b""])
+_CONSUMER = st.fixed_dictionaries(
+    {
+        "filter": st.sampled_from(["", "a", "b"]),
+        "pulls": st.lists(st.lists(_ACK, min_size=1, max_size=6), max_size=3),
+        "max_deliver": st.sampled_from([-1, 2, 10]),
+        "deliver_policy": st.sampled_from(["all", "last", "new"]),
+    }
+)
+
+
+@WAYS
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    messages=st.lists(_MESSAGE, min_size=1, max_size=40),
+    removals=st.lists(_REMOVAL, max_size=6),
+    purge=st.integers(0, 10),
+    consumers=st.lists(_CONSUMER, max_size=2),
+    storage=st.sampled_from(["file", "file", "memory"]),
+    retention=st.sampled_from(["limits", "limits", "interest"]),
+)
+def test_anything_is_carried_over(
+    both_servers: dict[ServerKind, ServerProcess],
+    origin: ServerKind,
+    target: ServerKind,
+    **content: Any,
+) -> None:
+    async def run() -> None:
+        clients = {kind: await library(server.client_url) for kind, server in both_servers.items()}
+        sites = {kind: Site(client) for kind, client in clients.items()}
+        name = f"R{next(_numbers)}"
+        try:
+            await fill(sites[origin], name, **content)
+            await carry(sites[origin], sites[target], name)
+        finally:
+            for kind in {origin, target}:
+                await sites[kind].ask(f"STREAM.DELETE.{name}")
+            for client in clients.values():
+                await client.close()
+
+    asyncio.run(run())
+
+
+async def fill(
+    site: Site,
+    name: str,
+    *,
+    messages: list[Any],
+    removals: list[Any],
+    purge: int,
+    consumers: list[dict[str, Any]],
+    storage: str,
+    retention: str,
+) -> None:
+    await site.create(name, subjects=[f"{name}.>"], storage=storage, retention=retention, allow_msg_ttl=True)
+    for number, each in enumerate(consumers):
+        config = {
+            "durable_name": f"C{number}",
+            "ack_policy": "explicit",
+            "ack_wait": _HOUR,
+            "max_deliver": each["max_deliver"],
+            "deliver_policy": each["deliver_policy"],
+        }
+        if each["filter"]:
+            config["filter_subject"] = f"{name}.{each['filter']}"
+        await site.do(f"CONSUMER.DURABLE.CREATE.{name}.C{number}", {"stream_name": name, "config": config})
+    for token, body, headers, ttl in messages:
+        named = {**headers, **({"Nats-TTL": ttl} if ttl else {})}
+        await site.publish(f"{name}.{token}", body, **named)
+    for number, each in enumerate(consumers):
+        for acks in each["pulls"]:
+            for msg, payload in zip(await site.pull(name, f"C{number}", len(acks)), acks, strict=False):
+                if payload:
+                    await site.client.request(msg.reply, payload, timeout=10)
+    for seq, erase in removals:
+        await site.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": not erase})
+    if purge > 5:
+        await site.do(f"STREAM.PURGE.{name}", {"seq": purge})
+
+
+# -- by example ----------------------------------------------------------------------------------------------
+
+
+@WAYS
+async def test_a_consumer_goes_on_on_the_other_server(
+    sites: dict[ServerKind, Site], name: str, origin: ServerKind, target: ServerKind
+) -> None:
+    first, second = sites[origin], sites[target]
+    name = f"G{name}"
+    await first.create(name, subjects=[f"{name}.>"], retention="workqueue")
+    for number in range(20):
+        await first.publish(f"{name}.x", b"%d" % number)
+    config = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 2 * 10**9}
+    await first.do(f"CONSUMER.DURABLE.CREATE.{name}.C", {"stream_name": name, "config": config})
+    done = [each for each in await first.pull(name, "C", 10) if int(each.data) % 2]
+    for each in done:
+        await first.client.request(each.reply, b"+ACK", timeout=5)
+    taken = await first.snapshot(name)
+    await second.restored(name, taken.data, **without_name(taken.answer["config"]))
+    acked = {int(each.data) for each in done}
+    seen: set[int] = set()
+    async with asyncio.timeout(20):
+        while len(seen) < 15:
+            for each in await second.pull(name, "C", 20):
+                seen.add(int(each.data))
+                await second.client.request(each.reply, b"+ACK", timeout=5)
+            await asyncio.sleep(0.02)
+    assert seen == set(range(20)) - acked
+    assert (await second.info(name))["state"]["messages"] == 0
+    for site in (first, second):
+        await site.do(f"STREAM.DELETE.{name}")
+
+
+@WAYS
+async def test_a_stream_that_is_written_meanwhile_is_carried_over_as_it_was(
+    sites: dict[ServerKind, Site], name: str, origin: ServerKind, target: ServerKind
+) -> None:
+    first, second = sites[origin], sites[target]
+    name = f"W{name}"
+    await first.create(name, subjects=[f"{name}.>"])
+    for number in range(300):
+        await first.publish(f"{name}.{number % 7}", b"%d" % number * 50)
+    going = True
+
+    async def write() -> None:
+        number = 300
+        while going:
+            await first.publish(f"{name}.{number % 7}", b"%d" % number * 50)
+            number += 1
+
+    writing = asyncio.create_task(write())
+    taken = await first.snapshot(name, chunk_size=1024, window_size=1024)
+    going = False
+    await writing
+    last = taken.answer["state"]["last_seq"]
+    found = messages_of(taken.data)
+    assert [each.seq for each in found] == list(range(1, last + 1))
+    assert [each.body for each in found] == [b"%d" % number * 50 for number in range(last)]
+    answer = await second.restored(name, taken.data, **without_name(taken.answer["config"]))
+    assert (answer["state"]["messages"], answer["state"]["last_seq"]) == (last, last)
+    for site in (first, second):
+        await site.do(f"STREAM.DELETE.{name}")
+
+
+async def test_each_subject_has_its_message_in_a_snapshot_of_a_stream_that_replaces_them(
+    sites: dict[ServerKind, Site], name: str
+) -> None:
+    """Nats-server reads while messages are replaced, and may find neither the old one nor the new one."""
+    site = sites[MILLRACE]
+    name = f"K{name}"
+    await site.create(name, subjects=[f"{name}.>"], max_msgs_per_subject=1)
+    for number in range(200):
+        await site.publish(f"{name}.{number}", b"%d" % number * 50)
+    going = True
+
+    async def replace() -> None:
+        while going:
+            for number in range(199, -1, -1):
+                await site.publish(f"{name}.{number}", b"another")
+
+    replacing = asyncio.create_task(replace())
+    taken = await site.snapshot(name, chunk_size=1024, window_size=1024)
+    going = False
+    await replacing
+    assert len({each.name for each in messages_of(taken.data)}) == 200
+    await site.do(f"STREAM.DELETE.{name}")
+
+
+@pytest.mark.parametrize("target", list(ServerKind), ids=str)
+async def test_the_files_of_an_older_server_are_restored(
+    both_servers: dict[ServerKind, ServerProcess], tmp_path: Path, name: str, target: ServerKind
+) -> None:
+    """Nats-server's files are still those that an archive of the older form is made of."""
+    name = f"O{name}"
+    content: dict[str, Any] = {
+        "messages": [
+            ("abc"[number % 3], b"%d " % number * number, {"X-A": "b"} if number % 2 else {}, "")
+            for number in range(1, 120)
+        ],
+        "removals": [(5, True), (6, False), (1, False), (2, True), (119, False), (60, True), (61, False)],
+        "purge": 0,
+        "consumers": [
+            {
+                "filter": "",
+                "pulls": [[b"+ACK", b"", b"-NAK", b"+ACK"], [b"", b""]],
+                "max_deliver": 10,
+                "deliver_policy": "all",
+            }
+        ],
+        "storage": "file",
+        "retention": "limits",
+    }
+    with ServerProcess(NATS, jetstream=True, store_dir=tmp_path) as old:
+        client = await library(old.client_url)
+        site = Site(client)
+        await fill(site, name, **content)
+        info, consumer = await site.info(name), await site.consumer(name, "C0")
+        taken = await site.snapshot(name)
+        await client.close()
+    data = old_archive(tmp_path / "jetstream" / "$G" / "streams" / name)
+    client = await library(both_servers[target].client_url)
+    site = Site(client)
+    answer = await site.restored(name, data, **without_name(taken.answer["config"]))
+    assert answer["created"] == info["created"]
+    assert (await site.info(name))["state"] == info["state"]
+    assert await site.consumer(name, "C0") == consumer
+    again = await site.snapshot(name)
+    assert messages_of(again.data) == messages_of(taken.data)
+    pending = {
+        seq: (each["Sequence"], each["Timestamp"] // 10**9)
+        for seq, each in consumers_of(taken.data)["C0"]["state"]["pending"].items()
+    }
+    found = consumers_of(again.data)["C0"]["state"]["pending"]
+    assert {seq: (each["Sequence"], each["Timestamp"] // 10**9) for seq, each in found.items()} == pending
+    await site.do(f"STREAM.DELETE.{name}")
+    await client.close()
+
+
+async def test_every_bit_of_an_archive_of_nats_server_is_looked_at(
+    sites: dict[ServerKind, Site], name: str
+) -> None:
+    origin, target = sites[NATS], sites[MILLRACE]
+    name = f"D{name}"
+    await origin.create(name, subjects=[f"{name}.>"])
+    for number in range(3):
+        await origin.publish(f"{name}.x", b"words and words and words %d" % number)
+    taken = await origin.snapshot(name)
+    data = bytearray(taken.data)
+    whole = messages_of(taken.data)
+    config = without_name(taken.answer["config"])
+    for at in range(0, len(data), 7):
+        data[at] ^= 1 << at % 8
+        answer = await target.restore(name, bytes(data), **config)
+        data[at] ^= 1 << at % 8
+        if "error" not in answer:  # in what is not looked at
+            assert messages_of((await target.snapshot(name)).data) == whole
+            await target.do(f"STREAM.DELETE.{name}")
+        else:
+            assert answer["error"]["err_code"] == 10062
+            assert (await target.ask(f"STREAM.INFO.{name}"))["error"]["err_code"] == 10059
+    for end in range(0, len(data), 11):
+        answer = await target.restore(name, bytes(data[:end]), **config)
+        assert answer["error"]["err_code"] == 10062
+    assert json.loads(entries_of(taken.data)[0].body)["messages"] == 3
+    await origin.do(f"STREAM.DELETE.{name}")
