@@ -50,8 +50,8 @@ from millrace.jsapi.stream_types import Placement, StreamConfig
 __all__ = [
     "StreamLimits",
     "check_new",
+    "check_restorable",
     "check_restored",
-    "check_restored_subjects",
     "check_update",
     "complete",
     "decorated",
@@ -151,7 +151,7 @@ def check_restored(name: str, config: StreamConfig, streams: Streams, limits: St
     return completed
 
 
-def check_restored_subjects(config: StreamConfig, streams: Streams) -> None:
+def check_restorable(config: StreamConfig, streams: Streams) -> None:
     """ApiError if a stream that was read, and is to be restored, can not be added to the others."""
     _check_replicas(config)
     check_filters(config)

@@ -202,7 +202,7 @@ BAD = {
         pack(join(*TWO)[:-2]),
         "failed to read message sequence 2: archive: invalid archive stream",
     ),
-    "cut in the state": (pack(join(*TWO)[:30]), "error in state.json: archive: invalid archive stream"),
+    "cut in the state": (pack(join(*TWO)[:50]), "error in state.json: archive: invalid archive stream"),
     "cut in a consumer": (
         pack(join(state(consumer_count=1), consumer("C", C, {}))[:-5]),
         'failed to decode consumer "C" state: archive: invalid archive stream',
