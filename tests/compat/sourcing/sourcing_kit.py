@@ -32,6 +32,9 @@ _MASKS: Final = (
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"((?:\$JS|deliver\.\w+)\.[MS]|\$JSC\.R)\.[0-9A-Za-z]{8}\b"), r"\1.<any>"),
     (re.compile(r"(JS_(?:SRC|MIRROR)_[0-9A-Za-z]{8})-[0-9A-Za-z]{8}"), r"\1-<any>"),
+    # Which account a test gets, and so what is hashed, depends on the tests before it.
+    (re.compile(r"(JS_(?:SRC|MIRROR)_)[0-9A-Za-z]{8}"), r"\1<hash>"),
+    (re.compile(r"(_nats\.(?:src|mirror)\.acc\W+)a\d+"), r"\1<account>"),
     (re.compile(r"_R_\.\S+"), "_R_.<any>"),
     (re.compile(r'("active": )\d+'), r"\1<ns>"),
     (re.compile(r"(Nats-Stream-Identity: )[0-9A-Za-z]{8}"), r"\1<identity>"),

@@ -1,14 +1,10 @@
-"""What a mirror or source says on the wire of its account: requests for consumers, answers to flow control.
+"""What a mirror or source says on the wire: requests for consumers, answers to flow control."""
 
-Names of accounts, and hashes of them, are masked: which account a test gets depends on the others.
-"""
-
-import re
 from collections import deque
 from typing import Any
 
 import pytest
-from sourcing_kit import Heard, Scene
+from sourcing_kit import Heard, Scene, mask
 
 
 @pytest.mark.parametrize(
@@ -52,8 +48,8 @@ def asked(js: Scene, requests: deque[Heard], count: int) -> None:
         return len(requests) >= count
 
     js.wait(enough, f"{count} requests")
-    for text in sorted(re.sub(r"JS_(SRC|MIRROR)_\w{8}", r"JS_\1_<hash>", str(each)) for each in requests):
-        js.note("    " + re.sub(r'(acc":)"a\d+"', r"\1<account>", text))
+    for text in sorted(mask(str(each)) for each in requests):
+        js.note(f"    {text}")
     requests.clear()
 
 
