@@ -173,12 +173,18 @@ class Cursor:
         if at < 0 or at >= have or record.read(self._chunk, at, have, True, self._chunk_start) != _WHOLE:
             # Not all of it is at hand, or it is damaged: then it will be so again.
             self._fetch(segment, offset, segment.end_of(ordinal))
-            if record.read(self._chunk, 0, len(self._chunk), True, offset) != _WHOLE:
+            at = offset - self._chunk_start
+            if record.read(self._chunk, at, len(self._chunk), True, self._chunk_start) != _WHOLE:
                 return False
         self._used += record.size
         return record.seq == segment.seq_at(ordinal) and record.is_message()
 
     def _fetch(self, segment: Segment, offset: int, end: int) -> None:
+        recent = self._log.recent
+        if recent is not None and recent.segment is segment and recent.start <= offset < recent.end:
+            self._chunk = recent.data()
+            self._chunk_start = recent.start
+            return
         if self._used * 2 >= self._chunk_size:
             self._chunk_size = min(self._chunk_size * 2, _LARGEST_CHUNK)
         else:

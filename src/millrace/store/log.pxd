@@ -26,6 +26,8 @@ cdef class Log:
     cdef public Py_ssize_t with_headers
     cdef readonly unsigned long long committed
     cdef public Py_ssize_t block_size
+    cdef public bint keeps_recent
+    cdef public object recent
     cdef public list gone
     cdef readonly list segments
     cdef readonly object tables

@@ -29,6 +29,7 @@ from millrace.store.fs import FileSystem
 from millrace.store.index import SubjectIndex, SubjectNode
 from millrace.store.losses import MOST_LISTED, Damage, Losses
 from millrace.store.numbers import pack_rising
+from millrace.store.recent import Recent
 from millrace.store.record import WHOLE, Kind, Record, erased_record
 from millrace.store.scan import FARTHEST_JUMP
 from millrace.store.segment import Segment
@@ -62,6 +63,8 @@ class Log:
         self.with_headers = 0  # live messages that have headers
         self.committed = 0  # last_seq as of the last commit
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
+        self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
+        self.recent: Recent | None = None
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
         self.segments: list[Segment] = []
         self.tables = Tables(fs, folder)
@@ -265,6 +268,7 @@ class Log:
         work = commit.work
         for segment, _ in commit.parts:
             segment.writing = None
+        self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
         if commit.synced:
             for each in work.overwrites:
                 each.segment.pins -= 1

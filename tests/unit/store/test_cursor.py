@@ -171,3 +171,50 @@ def test_next_never_tires() -> None:
     cursor.allow(0)
     assert not cursor.step(record)
     assert rest(cursor) == [number for number in range(1, 201) if number % 3 == 1]
+
+
+def test_what_the_last_commit_wrote_is_read_without_the_file() -> None:
+    class Counted(MemoryFileSystem):
+        reads = 0
+
+        def open(self, path: str, *, create: bool = False) -> MemoryFile:
+            file = super().open(path, create=create)
+            read = file.read
+
+            def counting(offset: int, size: int) -> bytes:
+                Counted.reads += 1
+                return read(offset, size)
+
+            file.read = counting  # type: ignore[method-assign]
+            return file
+
+    log = filled(20, Counted(), segment_size=1_000_000)
+    log.keeps_recent = True
+    cursor, other = Cursor(log), Cursor(log, 1, (b"s.1",))
+    rest(cursor)
+    rest(other)
+    for number in range(21, 41):
+        put(log, b"s.%d" % (number % 3), body_of(number))
+    commit_all(log)
+    before = Counted.reads
+    assert rest(cursor) == list(range(21, 41))
+    assert rest(other) == [number for number in range(21, 41) if number % 3 == 1]
+    assert Counted.reads == before
+    log.recent = None
+    assert rest(Cursor(log, 30)) == list(range(30, 41))
+    assert Counted.reads > before
+
+
+def test_a_cursor_that_is_behind_reads_on_into_what_was_just_written() -> None:
+    log = filled(20)
+    log.keeps_recent = True
+    cursor = Cursor(log)
+    for number in range(21, 41):
+        put(log, b"s.%d" % (number % 3), body_of(number))
+    commit_all(log)
+    assert rest(cursor) == list(range(1, 41))
+
+
+def test_a_log_that_nobody_waits_for_keeps_nothing_in_memory() -> None:
+    log = filled(20)
+    assert log.recent is None

@@ -231,8 +231,11 @@ class ConsumerManager(Mapping[str, Consumer]):
         if gone:
             self.stream.log.gone = []
             self._tell_gone(gone)
-        for consumer in self.hungry.committed(self.stream.log):
+        log = self.stream.log
+        for consumer in self.hungry.committed(log):
             consumer.pump()
+        log.recent = None
+        log.keeps_recent = len(self.hungry) > 0
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages
