@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.consumer_wire import Deliveries, acks_of, create_command, listening
+from benchmarks.consumer_wire import Deliveries, acks_of, answer_flow_control, create_command, listening
 from benchmarks.crew import Share, Stage
 from benchmarks.wire import Address, WireError, dial
 
@@ -151,5 +151,8 @@ class StampReader:
                 for match in _STAMPED.finditer(data):
                     latencies.append(now - int(match[1]))
                     end = match.end()
+                if b"HMSG" in data:
+                    end = max(end, data.rfind(b"\r\n\r\n") + 4)
+                    answer_flow_control(connection, data[:end])
                 tail = data[end:]
             return stage.share(started, latencies)

@@ -62,8 +62,7 @@ class Deliveries:
     def _answer(self, data: bytes) -> None:
         if any(word in data for word in _TROUBLE):
             raise WireError(f"not a delivery: {data[:400]!r}")
-        for subject in _FLOW.findall(data):
-            self._connection.sendall(b"PUB %b 0\r\n\r\n" % subject)
+        answer_flow_control(self._connection, data)
 
     def _some(self) -> bytes:
         data = self._connection.recv(_READ_BYTES)
@@ -77,6 +76,12 @@ class Deliveries:
         said = int(replies[-1].split(b".")[6]) if replies else 0
         if said != deliveries:
             raise WireError(f"the last delivery was number {said}, not {deliveries}")
+
+
+def answer_flow_control(connection: socket.socket, data: bytes) -> None:
+    """Say that everything up to each request in `data` was received."""
+    for subject in _FLOW.findall(data):
+        connection.sendall(b"PUB %b 0\r\n\r\n" % subject)
 
 
 def acks_of(replies: list[bytes]) -> bytes:

@@ -89,6 +89,8 @@ def _figure(value: float, unit: str) -> str:
         return f"{value / 1e6:.2f} M {unit}"
     if value >= 1e4:
         return f"{value / 1e3:.0f} k {unit}"
+    if value < 10:
+        return f"{value:.2f} {unit}"
     return f"{value:.0f} {unit}"
 
 
