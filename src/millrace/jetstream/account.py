@@ -114,12 +114,21 @@ class AccountJetStream:
 
     def take_in(self, stream: Stream) -> None:
         """A stream that is whole and on disk begins to work."""
-        self.unrecovered.pop(stream.name, None)
         self.streams[stream.name] = stream
         self.count(stream)
         stream.start()
         if stream.log.uncommitted:
             self.committer.dirty(stream)
+        for other in self.streams.values():
+            other.inflows.appeared(stream.name)
+
+    def set_aside(self, name: str) -> None:
+        """Make room for a stream that is restored in the place of one that could not be started."""
+        if name in self.unrecovered:
+            aside = f"{self._folder}/damaged/{name}.{nuid()}"
+            meta.put_away(self._fs, self._stream_folder(name), aside)
+            del self.unrecovered[name]
+            _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
         subjects_changed = stream.config.subjects != config.subjects

@@ -17,7 +17,7 @@ from millrace.jetstream.archive.loading import EntryLoading, Loading, LoadLimits
 from millrace.jetstream.archive.old_format import OldLoading
 from millrace.jetstream.archive.receiving import Receiving
 from millrace.jetstream.archive.sending import Sending
-from millrace.jetstream.archive.switching import check_room, switch_in
+from millrace.jetstream.archive.switching import check_room, prepare, switch_in
 from millrace.jetstream.bodies import Bodies, is_empty
 from millrace.jetstream.reading import Later
 from millrace.jsapi import names
@@ -157,6 +157,7 @@ class ArchiveApi:
             Loading(entries, lambda: OldLoading(staging, account.name, config, limits, world.now_ns())),
             staging,
             check=lambda size: check_room(account, config, size),
+            prepare=lambda loaded: prepare(staging, config, loaded, world.now_ns()),
             switch=lambda loaded: switch_in(account, staging, config, loaded),
             ended=ended,
         )

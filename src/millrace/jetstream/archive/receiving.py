@@ -34,8 +34,9 @@ _MOST_WAITING: Final = 64 * 1024 * 1024  # bytes of chunks whose sender does not
 class Receiving:
     """One restore.
 
-    `check(bytes)` raises ApiError if there is no room for so many; `switch` makes a stream of what was read,
-    or raises; `ended(reply, received, error)` is called at the end, but not for one that was given up.
+    `check(bytes)` raises ApiError if there is no room for so many; `prepare`, in a worker, and then `switch`
+    make a stream of what was read, or raise; `ended(reply, received, error)` is called at the end, but not
+    for one that was given up.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Receiving:
         staging: Staging,
         *,
         check: Callable[[int], None],
+        prepare: Callable[[Loaded], None],
         switch: Callable[[Loaded], None],
         ended: Callable[[bytes, int, ApiError | None], None],
     ) -> None:
@@ -56,6 +58,7 @@ class Receiving:
         self._loading = loading
         self._staging = staging
         self._check = check
+        self._prepare = prepare
         self._switch = switch
         self._tell_end = ended
         self._waiting: list[Request] = []  # chunks
@@ -165,6 +168,10 @@ class Receiving:
         self._reading = True
         loaded: list[Loaded] = []
 
+        def finish() -> None:
+            loaded.append(self._loading.finish())
+            self._prepare(loaded[0])
+
         def finished(error: Exception | None) -> None:
             self._reading = False
             if error is None:
@@ -174,7 +181,7 @@ class Receiving:
                     error = problem
             self._end(error)
 
-        self._world.run_in_worker(lambda: loaded.append(self._loading.finish()), finished)
+        self._world.run_in_worker(finish, finished)
 
     def _end(self, error: Exception | None) -> None:
         self._stop_waiting()

@@ -47,24 +47,30 @@ def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> No
         raise full
 
 
+def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int) -> None:
+    """What can be done before it is a stream, in a worker."""
+    loaded.created = loaded.created or now_ns
+    discard_torn(loaded.log)
+    if not staging.in_memory:
+        found = meta.StreamMeta(config=config, created=Time(loaded.created))
+        meta.write(staging.fs, staging.folder, found)
+
+
 def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig, loaded: Loaded) -> None:
-    """Make a stream of what was loaded; ApiError, ArchiveError or StoreError, and then there is none."""
+    """Make a stream of what was loaded and prepared; if that raises, there is none."""
     name = config.name
     if name in account.streams:
         raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
     try:
-        config = stream_config.check_restored(name, config, account.configs(), account.stream_limits())
+        stream_config.check_restored(name, config, account.configs(), account.stream_limits())
         stream_config.check_restorable(config, account.configs())
     except ApiError as error:
         raise ArchiveError(f"error adding stream: {told(error)}") from error
-    discard_torn(loaded.log)
-    created = loaded.created or account.world.now_ns()
-    stream = account.build(config, created, loaded.log)
+    stream = account.build(config, loaded.created, loaded.log)
     try:
-        if not staging.in_memory:
-            meta.write(staging.fs, staging.folder, meta.StreamMeta(config=config, created=Time(created)))
         restore(stream)
         _add_consumers(account, staging, stream, loaded.consumers)
+        account.set_aside(name)
         staging.switch()
     except Exception:
         stream.stop()

@@ -334,6 +334,22 @@ def test_a_restore_that_did_not_end_is_gone_after_a_restart() -> None:
     assert site.disk.list("store/restoring") == []
 
 
+def test_a_stream_that_could_not_be_started_is_put_aside_for_one_that_is_restored() -> None:
+    site = Site()
+    site.create("S", subjects=["a.>"])
+    for name in ("meta.json", "meta.copy"):
+        site.disk.replace(f"store/streams/S/{name}", b"damaged")
+    site.publish("a.b", b"what can be saved")
+    again = site.restarted()
+    assert list(again.account.unrecovered) == ["S"]
+    restore(again, archive(*TWO))
+    assert again.account.unrecovered == {}
+    [aside] = again.disk.list("store/damaged")
+    assert aside.startswith("S.")
+    assert "log" in again.disk.list(f"store/damaged/{aside}")
+    assert again.restarted().state()["messages"] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "body", "code"),
     [
