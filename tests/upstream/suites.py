@@ -8,7 +8,6 @@ from typing import Final
 
 CLUSTER: Final = "starts servers that are joined by routes; Millrace is a single server"
 JWT: Final = "the server runs in operator (JWT) mode, which Millrace refuses"
-SOURCES: Final = "a mirror or a stream with sources, which Millrace does not fill yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +63,6 @@ NATS: Final = Suite(
             ),
             JWT,
         ),
-        **dict.fromkeys(
-            (
-                f"nats/tests/test_js.py::V210FeaturesTest::{test}"
-                for test in (
-                    "test_stream_mirror_removal",
-                    "test_stream_source_opt_start_time",
-                    "test_subject_transforms",
-                )
-            ),
-            SOURCES,
-        ),
     },
 )
 
@@ -108,7 +96,7 @@ NATS_JETSTREAM: Final = Suite(
     python=(3, 13),
     ports=(),
     left_out_files={},
-    left_out_tests={"tests/test_stream.py::test_create_mirror_stream": SOURCES},
+    left_out_tests={},
 )
 
 NATS_KEY_VALUE: Final = Suite(
