@@ -31,21 +31,36 @@ async def compare(origin: Site, target: Site, name: str, taken: Snapshot) -> Non
     if second["state"]["last_ts"] != first["state"]["last_ts"]:  # of a message that was deleted
         second["state"]["last_ts"] = first["state"]["last_ts"]
         assert first["state"]["last_seq"] in first["state"].get("deleted", [first["state"]["last_seq"]])
-    assert second["state"] == first["state"]
-    first_seq = first["state"]["first_seq"]
-    for consumer in consumers_of(taken.data):
-        found = await target.consumer(name, consumer)
-        assert lifted(found, first_seq) == lifted(await origin.consumer(name, consumer), first_seq)
+    if first["state"]["messages"]:
+        assert second["state"] == first["state"]
+    else:  # the first sequence of an empty stream is not always behind the last on nats-server
+        assert second["state"]["messages"] == 0
+        assert second["state"]["last_seq"] == first["state"]["last_seq"]
+    first_seq = max(first["state"]["first_seq"], second["state"]["first_seq"])
+    there = {str(each.seq) for each in messages_of(taken.data)}
+    before = consumers_of(taken.data)
+    for consumer in before:
+        infos = [await site.consumer(name, consumer) for site in (origin, target)]
+        for each in infos:
+            lifted(each, first_seq)
+            if before[consumer]["state"].get("redelivered", {}).keys() - there:
+                del each["num_redelivered"]
+        assert infos[1] == infos[0]
     again = await target.snapshot(name)
     assert messages_of(again.data) == messages_of(taken.data)
-    before, after = consumers_of(taken.data), consumers_of(again.data)
+    after = consumers_of(again.data)
     for each in (*before.values(), *after.values()):
-        lifted(each["state"], first_seq)
+        state = lifted(each["state"], first_seq)
+        counts = state.pop("redelivered", {}).items()
+        state["redelivered"] = {seq: count for seq, count in counts if seq in there}
     assert after == before
 
 
 def lifted(place: dict[str, Any], first_seq: int) -> dict[str, Any]:
-    """Nats-server lifts a restored consumer to where the stream begins; on Millrace it is where it was."""
+    """Nats-server lifts a restored consumer to where the stream begins; on Millrace it is where it was.
+
+    It also keeps count of deliveries of messages that are gone.
+    """
     for each in ("delivered", "ack_floor"):
         place[each]["stream_seq"] = max(place[each]["stream_seq"], first_seq - 1)
     return place
@@ -153,7 +168,7 @@ async def fill(
                     await site.client.request(msg.reply, payload, timeout=10)
     for seq, erase in removals:
         await site.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": not erase})
-    if purge > 5:
+    if purge > 5 and not consumers:  # nats-server still waits for acks of messages that a purge took away
         await site.do(f"STREAM.PURGE.{name}", {"seq": purge})
 
 
