@@ -126,7 +126,8 @@ class Api:
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
-        self._of_archives = ArchiveApi(account, server_version, strict=strict).handlers
+        self._archives = ArchiveApi(account, server_version, strict=strict)
+        self._of_archives = self._archives.handlers
         self._handlers: dict[str, Handler] = {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
@@ -146,6 +147,7 @@ class Api:
 
     def stop(self) -> None:
         self._listening.stop()
+        self._archives.stop()
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)

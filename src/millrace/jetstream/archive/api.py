@@ -49,10 +49,22 @@ class ArchiveApi:
         self._account = account
         self._server_version = server_version
         self._bodies = Bodies(strict=strict)
+        self._under_way: list[Sending | Receiving] = []
         self.handlers: dict[str, Callable[[str, Request], Response | Later]] = {
             "STREAM.SNAPSHOT.*": self.snapshot,
             "STREAM.RESTORE.*": self.restore,
         }
+
+    def stop(self) -> None:
+        """Whatever is under way does not come to its end."""
+        under_way, self._under_way = self._under_way, []
+        for each in under_way:
+            each.give_up()
+
+    def _start(self, transfer: Sending | Receiving) -> None:
+        self._under_way = [each for each in self._under_way if not each.over]
+        self._under_way.append(transfer)
+        transfer.start()
 
     # -- snapshots --------------------------------------------------------------------------------
 
@@ -103,7 +115,7 @@ class ArchiveApi:
             else:
                 _log.info("Completed snapshot of %d bytes for stream '%s'", contents.state.bytes, title)
 
-        Sending(stream, contents, asked, ended).start()
+        self._start(Sending(stream, contents, asked, ended))
 
     # -- restores ---------------------------------------------------------------------------------
 
@@ -161,7 +173,7 @@ class ArchiveApi:
             switch=lambda loaded: switch_in(account, staging, config, loaded),
             ended=ended,
         )
-        receiving.start()
+        self._start(receiving)
         return receiving.subject
 
     def _outcome(self, name: str, error: ApiError | None) -> StreamCreateResponse:

@@ -76,6 +76,21 @@ class Receiving:
         self._handle = self._world.serve(self.subject.encode(), self._receive)
         self._wait()
 
+    def give_up(self) -> None:
+        """The server stops, or the account has no streams any more."""
+        if self._over:
+            return
+        self._stop_waiting()
+        if not self._input_ended:
+            self._world.release(self._handle)
+        self._over = True
+        if not self._reading:
+            self._remove()
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
     # -- chunks -----------------------------------------------------------------------------------
 
     def _receive(self, request: Request) -> None:
@@ -150,6 +165,9 @@ class Receiving:
 
     def _was_read(self, request: Request, error: Exception | None) -> None:
         self._reading = False
+        if self._over:
+            self._remove()
+            return
         self._received += len(request.payload)
         if error is None:
             try:
@@ -174,6 +192,9 @@ class Receiving:
 
         def finished(error: Exception | None) -> None:
             self._reading = False
+            if self._over:
+                self._remove()
+                return
             if error is None:
                 try:
                     self._switch(loaded[0])

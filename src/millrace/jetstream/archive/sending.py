@@ -39,6 +39,7 @@ _AHEAD: Final = 2  # chunks that are ready before it is their turn
 _DONE: Final = b"NATS/1.0 204\r\n\r\n"
 _NO_INTEREST: Final = ("no interest", b"NATS/1.0 408 No Interest\r\n\r\n")
 _NO_ACKS: Final = ("no flow response", b"NATS/1.0 408 No Flow Response\r\n\r\n")
+_STOPPED: Final = ("server shutdown", b"NATS/1.0 500 Server Shutdown\r\n\r\n")
 
 
 class Sending:
@@ -74,6 +75,14 @@ class Sending:
             self._go_on()
         else:
             self._timer = self._world.call_later(_INTEREST_S, self._begin)
+
+    def give_up(self) -> None:
+        """The server stops, or the account has no streams any more."""
+        self._end(*_STOPPED)
+
+    @property
+    def over(self) -> bool:
+        return self._ended
 
     def _begin(self) -> None:
         """Somebody listens, or it was waited for long enough."""

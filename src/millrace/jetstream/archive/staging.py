@@ -53,7 +53,11 @@ class Staging:
         else:
             self.fs.make_folder(folder.rpartition("/")[0])
             self.fs.rename(self.folder, folder)
-            self.fs.sync_folder(folder.rpartition("/")[0])
+            try:
+                self.fs.sync_folder(folder.rpartition("/")[0])
+            except StoreError:
+                self.fs.rename(folder, self.folder)
+                raise
         assert self.log is not None
         self.log.move(f"{folder}/log")
 

@@ -278,6 +278,18 @@ def test_a_chunk_without_reply_ends_it() -> None:
     assert site.disk.list("store/restoring") == []
 
 
+def test_a_server_that_stops_leaves_nothing_of_it() -> None:
+    site = Site()
+    subject = begin(site)
+    send(site, subject, archive(*TWO))
+    site.world.send(subject, reply=b"me")
+    site.api.stop()
+    site.world.settle()
+    assert site.account.streams == {}
+    assert site.disk.list("store/restoring") == []
+    assert site.sent(b"me") == []
+
+
 def test_a_stream_that_was_created_meanwhile_is_left_alone() -> None:
     site = Site()
     subject = begin(site)

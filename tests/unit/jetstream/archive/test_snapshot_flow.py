@@ -218,6 +218,15 @@ def test_deleting_the_stream_ends_it() -> None:
     assert came[-1].headers.startswith(b"NATS/1.0 500 ")
 
 
+def test_a_server_that_stops_ends_it() -> None:
+    site = Site(messages=100)
+    site.ask(chunk_size=1024, window_size=1024)
+    site.came()
+    site.api.stop()
+    assert site.came() == [Published(HERE, b"", b"NATS/1.0 500 Server Shutdown\r\n\r\n")]
+    assert not any(segment.held for segment in site.stream.log.segments)
+
+
 def test_streams_in_memory_have_snapshots_too() -> None:
     site = Site(messages=20, storage="memory")
     assert len(site.bodies(site.take())) == 20
