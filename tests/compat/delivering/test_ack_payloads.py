@@ -219,7 +219,7 @@ def test_terminating_twice(js: Scene, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ACK_POLICIES)
-@pytest.mark.parametrize("payload", ["", "+ACK", "+TERM", "-NAK", "+WPI", "+NXT"])
+@pytest.mark.parametrize("payload", ["", "+ACK", "+TERM", "-NAK", "+WPI"])
 def test_speaking_of_what_was_never_delivered(js: Scene, policy: str, payload: str) -> None:
     prepared(js, policy)
     js.pull(1)

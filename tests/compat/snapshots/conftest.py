@@ -16,7 +16,7 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def name() -> str:
     """Of a stream that nobody has used; its subjects are `<name>.>`."""
-    return f"S{next(_numbers)}"
+    return f"SNAP{next(_numbers)}"
 
 
 @pytest_asyncio.fixture
