@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-WORKERS ?= 2
+WORKERS ?= 3
 SERVE_FLAGS ?= -a 127.0.0.1 -p 4222 -m 8222 -js -sd data
 
 .PHONY: run test test-pure lint fmt build bench soak clean
