@@ -44,7 +44,7 @@ $(INSTALLED): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
 	@# without compiled modules: `build` makes them, once, where they are used
-	MILLRACE_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[dev]"
+	MILLRACE_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
 	@touch $@
 
 clean:
