@@ -1,0 +1,1 @@
+"""Worked examples; `orders` is what `make run` runs."""

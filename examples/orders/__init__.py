@@ -1,0 +1,1 @@
+"""An order desk on Millrace: one stream, three consumers, a gateway and a Spark pipeline."""
