@@ -39,6 +39,7 @@ COMPILED_MODULES: Final = (
     "millrace.store.log",
     "millrace.store.cursor",
     "millrace.store.frozen",
+    "millrace.wire.parser",
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",
