@@ -14,6 +14,9 @@ from setuptools import Extension, setup
 HERE = Path(__file__).parent
 build = runpy.run_path(str(HERE / "src/millrace/base/build.py"))
 
+FLAGS = ["-O2", "-g0", "-fno-strict-aliasing"]
+X86_FLAGS = ["-mcrc32"]  # allows the instruction; no compiler uses it of its own accord
+
 
 def extensions() -> list[Extension]:
     if os.environ.get(build["PURE_SWITCH"]) == "1":
@@ -24,7 +27,7 @@ def extensions() -> list[Extension]:
         Extension(
             name,
             [f"src/{name.replace('.', '/')}.py"],
-            extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"],
+            extra_compile_args=FLAGS + (X86_FLAGS if name in build["X86_MODULES"] else []),
         )
         for name in build["COMPILED_MODULES"]
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import millrace
-from millrace.base.build import COMPILED_MODULES, PURE_SWITCH, pure_requested
+from millrace.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -44,7 +44,7 @@ def test_every_compiled_module_has_a_source_and_a_pxd(name: str) -> None:
 
 def test_every_pxd_belongs_to_a_compiled_module() -> None:
     described = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.pxd")}
-    assert described == set(COMPILED_MODULES)
+    assert described == {*COMPILED_MODULES, *X86_MODULES}
 
 
 @pytest.mark.parametrize("name", COMPILED_MODULES)
@@ -101,3 +101,23 @@ def test_the_interpreted_build_needs_no_compiled_modules(uncompiled: Path) -> No
     done = run(_FILES, uncompiled, pure="1")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == len(COMPILED_MODULES)
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"),
+    [("linux-x86_64", True), ("linux-aarch64", False), ("macosx-11.0-universal2", False)],
+)
+def test_what_needs_one_architecture_is_compiled_for_that_alone(
+    uncompiled: Path, platform: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "_PYTHON_HOST_PLATFORM", platform
+    )  # what Python reads when it is built for another machine
+    done = run("from millrace.base.build import COMPILED_MODULES as m; print(*m)", uncompiled, pure="1")
+    assert done.returncode == 0, done.stderr
+    assert (set(X86_MODULES) <= set(done.stdout.split())) is expected
+
+
+def test_no_module_has_c_written_by_hand() -> None:
+    """A block of it would stand in a string behind ``cdef extern from``."""
+    assert [path.name for path in SOURCE.rglob("*.pxd") if '"""' in path.read_text()] == []

@@ -12,11 +12,16 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import sysconfig
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
 PURE_SWITCH: Final = "MILLRACE_PURE"
+
+# These use instructions of one architecture; others do without.  A universal build of macOS is for two.
+X86_MODULES: Final = ("millrace.store.checksum_x86",)
+COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
     "millrace.base.buffer",
@@ -29,6 +34,7 @@ COMPILED_MODULES: Final = (
     "millrace.protocol.inlet",
     "millrace.protocol.masking",
     "millrace.store.checksum",
+    *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millrace.store.record",
     "millrace.store.numbers",
     "millrace.store.index",

@@ -2,12 +2,12 @@
 
 The polynomial that iSCSI, ext4 and Snappy's framing use; chosen over zlib's because it detects
 more kinds of damage in records of our sizes.  Compiled, by the processor's own instruction if it has
-one; otherwise by tables, which give the same on every processor.
+one (``checksum_x86``); otherwise by tables, which give the same on every processor.
 """
 
-from typing import Any
-
 import cython
+
+from millrace.base.build import COMPILED_FOR_X86
 
 _POLYNOMIAL = 0x82F63B78  # reflected
 _ONES = 0xFFFFFFFF
@@ -30,27 +30,14 @@ def _make_tables() -> list[list[int]]:
 _TABLES = _make_tables()
 
 if not cython.compiled:
-
-    def millrace_has_crc32c() -> bool:  # in C: see the .pxd
-        return False
-
-    def millrace_crc32c(start: int, p: bytes, size: int) -> int:
-        raise NotImplementedError
-
     _table = [0] * 2048  # compiled, it is an array of C
 for _index, _value in enumerate(value for table in _TABLES for value in table):
     _table[_index] = _value
 
 
-_by_instruction = bool(millrace_has_crc32c()) if cython.compiled else False
-
-
 def crc_of(p: bytes | bytearray, start: int, end: int) -> int:
     """The checksum of ``p[start:end]``; compiled, `p` is a pointer and nothing is checked."""
-    if cython.compiled and _by_instruction:
-        source: Any = p
-        return millrace_crc32c(_ONES, source + start, end - start) ^ _ONES
-    return _crc_by_tables(p, start, end)
+    return _best(p, start, end)
 
 
 def crc_by_tables(data: bytes) -> int:
@@ -83,3 +70,11 @@ def _crc_by_tables(p: bytes | bytearray, start: int, end: int) -> int:
 def crc32c(data: bytes) -> int:
     """The checksum of `data`."""
     return crc_of(data, 0, len(data))
+
+
+_best = _crc_by_tables
+if cython.compiled and COMPILED_FOR_X86:
+    from millrace.store.checksum_x86 import address
+
+    if address():
+        _best = cython.cast("_Checksum", cython.cast("size_t", address()))

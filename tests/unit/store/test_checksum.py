@@ -1,9 +1,11 @@
 """CRC-32C against published values, and bit by bit."""
 
 import random
+from pathlib import Path
 
 import pytest
 
+from millrace.base.build import COMPILED_FOR_X86, pure_requested
 from millrace.store.checksum import crc32c, crc_by_tables
 
 
@@ -37,3 +39,14 @@ def test_every_length_agrees_with_the_definition() -> None:
         for size in range(40):
             data = source[start : start + size]
             assert crc32c(data) == crc_by_tables(data) == bit_by_bit(data)
+
+
+@pytest.mark.skipif(not COMPILED_FOR_X86, reason="another architecture")
+def test_the_instruction_is_used_where_the_system_says_that_there_is_one() -> None:
+    from millrace.store import checksum_x86
+
+    description = Path("/proc/cpuinfo")
+    if not description.exists():
+        pytest.skip("this system describes its processor elsewhere")
+    there = " sse4_2 " in description.read_text()
+    assert bool(checksum_x86.address()) is checksum_x86.has_instruction() is (there and not pure_requested())
