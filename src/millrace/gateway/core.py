@@ -1,0 +1,48 @@
+"""What every route of a gateway shares: its settings, its links to NATS, and whether it is being stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from millrace.gateway.access_log import AccessLog
+from millrace.gateway.auth import Authenticator, Caller
+from millrace.gateway.cors import CrossOrigin
+from millrace.gateway.link import Link
+from millrace.gateway.links import Links
+from millrace.gateway.metrics import Metrics
+from millrace.gateway.rate import RateLimit
+from millrace.gateway.settings import Settings
+
+Scope = dict[str, Any]
+
+
+class Core:
+    """Made once for a gateway; `start` and `stop` are called by the ASGI lifespan or by the server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.links = Links(settings.nats)
+        self.authenticator = Authenticator(settings.auth)
+        self.rate = RateLimit(settings.limits.rate, settings.limits.burst)
+        self.cross_origin = CrossOrigin(settings.cors, settings.request_id_header)
+        self.metrics = Metrics()
+        self.access_log = AccessLog(settings.logging)
+        self.stopping = asyncio.Event()  # set: streams say goodbye and end
+        self._running = 0
+
+    async def start(self) -> None:
+        self._running += 1
+        if self._running == 1:
+            self.links.start()
+
+    async def stop(self) -> None:
+        self.stopping.set()
+        self._running -= 1
+        if self._running == 0:
+            await self.links.close()
+
+    async def link_of(self, scope: Scope) -> Link:
+        """The link of whoever sent this request (put there by `front`)."""
+        caller: Caller = scope["state"]["caller"]
+        return await self.links.link_for(caller.credentials)

@@ -1,0 +1,139 @@
+"""What a gateway can be told, as frozen values; reading files, flags and environment is `config_file`'s.
+
+Every duration is in seconds and every size in bytes; zero switches a limit or a timeout off.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+MANAGEMENT_PORT: Final = 3000
+DATAPLANE_PORT: Final = 3001
+
+
+class Group(StrEnum):
+    """One half of the API: the administration of streams and consumers, or publishing and consuming."""
+
+    MANAGEMENT = "management"
+    DATAPLANE = "dataplane"
+
+
+BOTH_GROUPS: Final = frozenset(Group)
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """Certificates of a listener, or of a connection to NATS."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authorities: Path | None = None  # who signs the peers' certificates; a listener then asks for one
+
+
+class Nats(msgspec.Struct, frozen=True):
+    """The broker, and who the gateway is to it when the caller of a request does not say who he is."""
+
+    servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey_seed: str = ""
+    credentials_file: Path | None = None  # a JWT and its seed, as `nsc` writes them
+    tls: Tls | None = None
+    domain: str = ""
+    inbox_prefix: str = "_INBOX"
+    connect_timeout_s: float = 30.0
+    reconnect_wait_s: float = 2.0
+    reconnect_attempts: int = -1  # in a row; -1 is for ever
+    request_timeout_s: float = 5.0
+    publish_timeout_s: float = 5.0
+    pooled_links: int = 256  # connections with credentials of callers
+    pooled_link_idle_s: float = 60.0
+
+
+class Listener(msgspec.Struct, frozen=True):
+    """One address, and what is served there."""
+
+    host: str = "0.0.0.0"
+    port: int = MANAGEMENT_PORT
+    groups: frozenset[Group] = BOTH_GROUPS
+    path_prefix: str = "/"
+
+
+class Auth(msgspec.Struct, frozen=True):
+    """Who may call.
+
+    With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the `Authorization`
+    header make a connection of their own to NATS, whose permissions then rule.  `tokens_file` names callers by
+    bearer tokens of the gateway's own.  `required` refuses calls that say nothing.
+    """
+
+    required: bool = False
+    pass_through: bool = True
+    tokens_file: Path | None = None
+
+
+class Cors(msgspec.Struct, frozen=True):
+    """Which pages of other origins may call; no origins: none."""
+
+    origins: tuple[str, ...] = ()  # `*` is any
+    headers: tuple[str, ...] = ()  # besides those that the API itself knows
+    credentials: bool = False
+    max_age_s: int = 600
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one gateway, and one caller, may take."""
+
+    max_body: int = 8 * 1024 * 1024  # of one request that is read as a whole
+    max_head: int = 64 * 1024
+    rate: float = 0.0  # requests a second of one caller (credentials, else address)
+    burst: int = 0  # requests at once; 0 is one second's worth
+    connections: int = 10_000
+    connections_per_address: int = 0
+    streams: int = 10_000  # open subscriptions
+    stream_buffer: int = 256 * 1024  # bytes that wait for a reader before its consumer is held back
+    head_timeout_s: float = 15.0  # for the head of a request to arrive
+    body_timeout_s: float = 60.0  # for the body of a request to arrive
+    idle_timeout_s: float = 600.0  # between requests of a connection
+    write_timeout_s: float = 60.0  # for an answer, that is no stream, to be taken
+    stop_timeout_s: float = 10.0
+
+
+class Logging(msgspec.Struct, frozen=True):
+    """What is written about requests, and what never is."""
+
+    level: str = "warn"
+    json: bool = False
+    access: bool = False
+    headers: bool = False  # of requests, in the access log
+    do_not_log_headers: tuple[str, ...] = (
+        "WWW-Authenticate",
+        "Authorization",
+        "Proxy-Authenticate",
+        "Proxy-Authorization",
+    )
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Everything a gateway is told."""
+
+    nats: Nats = Nats()
+    listeners: tuple[Listener, ...] = (Listener(),)
+    tls: Tls | None = None
+    auth: Auth = Auth()
+    cors: Cors = Cors()
+    limits: Limits = Limits()
+    logging: Logging = Logging()
+    request_id_header: str = "Httpmq-Request-ID"
+    strict: bool = True  # /v1 answers with the statuses of httpmq, also where others would say more
+    relaxed_names: bool = False  # /v1 takes any name and subject that NATS takes
+    metrics_path: str = "/metrics"  # empty: not served
+
+    @property
+    def groups(self) -> frozenset[Group]:
+        """What is served anywhere."""
+        return frozenset().union(*(listener.groups for listener in self.listeners))

@@ -1,0 +1,1 @@
+"""httpmq's API, as its clients know it."""
