@@ -24,6 +24,7 @@ import pytest
 from server_kit import PATIENCE_S, Caller
 
 from millrace.server.blocking import BlockingServer
+from millrace.server.disk_writers import DiskWriters
 from millrace.testing.reference import ServerKind, ServerProcess
 
 STORE_FAILED = 10077
@@ -183,6 +184,8 @@ def test_a_failing_sync_is_an_error_for_publishers_until_it_works(
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
+    # Threads without an interpreter ask the system itself: tests of theirs are in test_disk_writer.
+    monkeypatch.setattr(DiskWriters, "write", lambda *unused: False)
     kept: dict[int, bytes] = {}
     with BlockingServer(store_dir=tmp_path) as server, Caller(server.port) as caller:
         caller.create("sync")

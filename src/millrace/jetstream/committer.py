@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from millrace.jetstream.ports import Cancel, World
     from millrace.store.commit import Commit
     from millrace.store.log import Log
+    from millrace.store.record import RecordBuffer
 
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
@@ -57,11 +58,33 @@ class _Running(WorkerJob):
         self.commit = commit
         self._before = before
         self._sync = sync
+        self._wait: Callable[[], None] | None = None  # for the plain write that is under way
 
     def _write(self) -> None:
         if self._before is not None:
             self._before()
         self.commit.run(sync=self._sync)
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """See ``CommitJob``."""
+        if self._before is not None or not self._sync:
+            return None
+        return self.commit.begin_plain()
+
+    def begun(self, wait: Callable[[], None]) -> None:
+        """See ``CommitJob``."""
+        self.take()
+        self._wait = wait
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
+
+    def finish(self) -> None:
+        if self._wait is not None:
+            self._wait()
+        super().finish()
 
 
 class Committer:
@@ -131,7 +154,7 @@ class Committer:
         else:
             running = _Running(commit, stream.before_commit(), sync=stream.sync or overdue)
             self._running[stream] = running
-            self._world.run_in_worker(running.run, lambda error: self._ended(stream, running, error))
+            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
 
     def _ended(self, stream: Committing, running: _Running, error: Exception | None) -> None:
         if running.settled:

@@ -14,6 +14,7 @@ from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
 from millrace.protocol.replies import Replies
+from millrace.store.record import RecordBuffer
 
 
 @dataclass(slots=True)
@@ -35,6 +36,21 @@ class Cancel(Protocol):
     def cancel(self) -> None: ...
 
 
+class CommitJob(Protocol):
+    """A commit to be run in another thread; what is plain may go a shorter way instead."""
+
+    def run(self) -> None: ...
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """The open file and the records, if writing them at its end and a sync is all there is to do."""
+
+    def begun(self, wait: Callable[[], None]) -> None:
+        """That is under way; whoever cannot wait for its end calls `wait`, which returns after it."""
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """With error numbers; 0 if it went well."""
+
+
 class World(Protocol):
     """The account around a set of streams."""
 
@@ -52,6 +68,9 @@ class World(Protocol):
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `work` in another thread and `done` in this one."""
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        """The same for a commit, as fast as can be: publishers wait for it."""
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None

@@ -17,10 +17,17 @@ class WorkerJob:
         self._ended = threading.Event()
 
     def run(self) -> None:
-        if not self._untaken.acquire(blocking=False):
-            return
+        if self.take():
+            self.end(self._work)
+
+    def take(self) -> bool:
+        """Whether the caller is the first, and is to ``end`` it."""
+        return self._untaken.acquire(blocking=False)
+
+    def end(self, last_step: Callable[[], None]) -> None:
+        """Do what is left of it."""
         try:
-            self._work()
+            last_step()
         except Exception as error:
             self.error = error
         finally:

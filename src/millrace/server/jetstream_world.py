@@ -11,7 +11,7 @@ from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Mess
 from millrace.broker.options import ConnectionType
 from millrace.broker.reply_outlet import outlet_to
 from millrace.broker.router import Subscription
-from millrace.jetstream.ports import Request, Sink
+from millrace.jetstream.ports import CommitJob, Request, Sink
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.jsapi.go_time import Time
 from millrace.protocol.inlet import Inlet
@@ -47,6 +47,9 @@ class AccountWorld:
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, done)
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        self._workers.commit(job, done)
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None

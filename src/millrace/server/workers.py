@@ -1,8 +1,8 @@
 """Threads that wait for the disk, so that the event loop does not.
 
-Work goes to them through one queue, and its end comes back as one callback of the loop: a commit passes
+Work goes to them through one queue, and its end comes back as one callback of the loop.  A commit passes
 from the loop to a thread and back for every batch of messages, so each step of that way is time that all
-publishers of the batch wait.
+publishers of the batch wait: most go to threads that need no interpreter (``disk_writers``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from millrace.server.disk_writers import DiskWriters
+
 if TYPE_CHECKING:
     import asyncio
+
+    from millrace.jetstream.ports import CommitJob
 
 Work = Callable[[], None]
 Done = Callable[[Exception | None], None]
@@ -28,6 +32,7 @@ class Workers:
         self._name = name
         self._queue: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._writers = DiskWriters(loop, most, f"{name}-plain")
         self._busy = 0  # jobs whose end has not come back; only the loop's thread looks at it
 
     def submit(self, work: Work, done: Done) -> None:
@@ -40,8 +45,14 @@ class Workers:
             thread.start()
         self._queue.put((work, done))
 
+    def commit(self, job: CommitJob, done: Done) -> None:
+        """Run a commit in a thread, the shortest way that is free, then `done` in the loop."""
+        if not self._writers.write(job, done):
+            self.submit(job.run, done)
+
     def shutdown(self) -> None:
         """Return when all work that was submitted is done; ends that the loop did not see are not told."""
+        self._writers.shutdown()
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:

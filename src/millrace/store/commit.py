@@ -10,16 +10,20 @@ steps leaves a log that opens with everything that was committed and nothing tha
     4  files of segments that are no longer needed go
 
 Without `sync`, and if there is nothing to do in steps 2 to 4, records are only written.
+
+Most commits are plain: records behind the end of one file that is there.  Those may be written and synced by
+somebody else (``disk_writer``), who then says how it went.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from millrace.store import summary
 from millrace.store.block_file import open_segment_file, overwrite_all
 from millrace.store.errors import StoreError
+from millrace.store.fs import RealFile, store_error
 from millrace.store.segment import FILE_HEADER_SIZE, file_header
 
 if TYPE_CHECKING:
@@ -200,6 +204,37 @@ class Commit:
                     self._remove(segment)
         except StoreError as error:
             self.untidy = error
+
+    # -- plain commits ----------------------------------------------------------------------------
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """The open file and what to write at the end of it, if that and a sync is all there is to do.
+
+        It counts as running until ``plain_ended``.
+        """
+        work = self.work
+        if len(self.parts) != 1 or work.unsynced or work.needs_sync() or work.folder_changed:
+            return None
+        segment, buffer = self.parts[0]
+        file = segment.file
+        if segment.doubtful or not isinstance(file, RealFile) or file.size() != buffer.base:
+            return None
+        self.running = True
+        return file.descriptor(), buffer
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """What was plain has been written and synced; StoreError with these error numbers if not."""
+        self.running = False
+        segment, buffer = self.parts[0]
+        file = cast(RealFile, segment.file)
+        if failed_write:
+            raise store_error("write", file.path, OSError(failed_write, ""))
+        file.appended(buffer.size)
+        if failed_sync:
+            segment.doubtful = True
+            raise store_error("sync", file.path, OSError(failed_sync, ""))
+        segment.synced = buffer.base + buffer.size
+        self.synced = True
 
     def give_back(self) -> None:
         """After a failed run: put the bytes in front of what gathered since."""

@@ -101,6 +101,13 @@ class RealFile:
             raise StoreError(op, self.path, "it is closed")
         return self._fd
 
+    def descriptor(self) -> int:
+        """For somebody who writes at the end himself, and then says so with ``appended``."""
+        return self._descriptor("write")
+
+    def appended(self, count: int) -> None:
+        self._end += count
+
     def append(self, data: bytes | memoryview) -> None:
         fd = self._descriptor("write")
         try:

@@ -27,9 +27,12 @@ cdef class RecordBuffer(GrowingBuffer):
         self, int kind, unsigned long long seq, long long timestamp, bytes subject,
         bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
     ) except -1
-    @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, base=Py_ssize_t, size="unsigned int", crc="unsigned int")
+    @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, base=Py_ssize_t)
     cpdef seal(self)
     cpdef bytes slice(self, Py_ssize_t start, Py_ssize_t size)
+
+@cython.locals(size="unsigned int", crc="unsigned int")
+cdef void seal_records(unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t base) noexcept nogil
 
 cdef unsigned int _crc_of_record(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, Py_ssize_t position) noexcept nogil
 

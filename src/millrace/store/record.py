@@ -116,19 +116,24 @@ class RecordBuffer(GrowingBuffer):
         at = self._sealed
         base = self.base
         with cython.nogil:  # the loop thread goes on meanwhile
-            while at < end:
-                size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
-                crc = _crc_of_record(p, at, size, base + at)
-                p[at + 4] = crc & 0xFF
-                p[at + 5] = (crc >> 8) & 0xFF
-                p[at + 6] = (crc >> 16) & 0xFF
-                p[at + 7] = (crc >> 24) & 0xFF
-                at += size
+            seal_records(p, at, end, base)
         self._sealed = end
 
     def slice(self, start: int, size: int) -> bytes:
         """A copy of some of the bytes."""
         return bytes(self._store[start : start + size])
+
+
+def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
+    """Fill in the checksums of the records in ``p[at:end]``, which will lie behind `base` in their file."""
+    while at < end:
+        size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
+        crc = _crc_of_record(p, at, size, base + at)
+        p[at + 4] = crc & 0xFF
+        p[at + 5] = (crc >> 8) & 0xFF
+        p[at + 6] = (crc >> 16) & 0xFF
+        p[at + 7] = (crc >> 24) & 0xFF
+        at += size
 
 
 def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.ports import Request, Sink
+from millrace.jetstream.ports import CommitJob, Request, Sink
 from millrace.jetstream.resources import Resources
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.outlet import Outlet
@@ -180,6 +180,9 @@ class FakeWorld:
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._work.append((work, done))
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        self.run_in_worker(job.run, done)
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None

@@ -1,0 +1,157 @@
+"""Commits that are nothing but records at the end of a file, and the thread that writes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from store_kit import bodies, commit, put
+
+from millrace.store.commit import Commit
+from millrace.store.disk_writer import DiskWriter
+from millrace.store.errors import StoreError
+from millrace.store.fs import RealFileSystem
+from millrace.store.log import Log
+from millrace.store.record import RecordBuffer
+from millrace.store.recovery import open_log
+
+
+@pytest.fixture
+def writer() -> Iterator[DiskWriter]:
+    made = DiskWriter("test")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "log")
+
+
+def opened(folder: str) -> Log:
+    fs = RealFileSystem()
+    fs.make_folder(folder)
+    return open_log(fs, folder)
+
+
+def begin(log: Log) -> Commit:
+    begun = log.begin_commit()
+    assert begun is not None
+    return begun
+
+
+def write_plainly(log: Log, writer: DiskWriter) -> None:
+    begun = begin(log)
+    plain = begun.begin_plain()
+    assert plain is not None
+    writer.begin(*plain)
+    assert writer.wait()
+    begun.plain_ended(writer.failed_write, writer.failed_sync)
+    log.end_commit(begun)
+
+
+def test_records_written_by_the_thread_are_read_after_a_restart(folder: str, writer: DiskWriter) -> None:
+    log = opened(folder)
+    put(log, b"a", b"the file is made by an ordinary commit")
+    commit(log)
+    for number in range(3):
+        put(log, b"a", b"plain %d" % number)
+        put(log, b"b", b"and another", headers=b"NATS/1.0\r\nA: b\r\n\r\n")
+        write_plainly(log, writer)
+    expected = bodies(log)
+    assert len(expected) == 7
+    assert bodies(opened(folder)) == expected
+
+
+def test_an_end_is_told_once_and_can_be_waited_for_by_its_descriptor(folder: str, writer: DiskWriter) -> None:
+    log = opened(folder)
+    put(log, b"a")
+    commit(log)
+    put(log, b"a")
+    begun = begin(log)
+    plain = begun.begin_plain()
+    assert plain is not None
+    assert not writer.collect()
+    writer.begin(*plain)
+    assert select.select([writer.fileno()], [], [], 60)[0]
+    assert writer.collect()
+    assert not writer.collect()
+    assert not writer.wait()
+    assert (writer.failed_write, writer.failed_sync) == (0, 0)
+
+
+def test_only_one_write_at_a_time(folder: str, writer: DiskWriter) -> None:
+    buffer = RecordBuffer()
+    with open(os.devnull, "wb") as nothing:
+        writer.begin(nothing.fileno(), buffer)
+        with pytest.raises(RuntimeError):
+            writer.begin(nothing.fileno(), buffer)
+        writer.wait()
+
+
+def test_errors_of_the_system_come_back_as_numbers(writer: DiskWriter) -> None:
+    buffer = RecordBuffer()
+    buffer.add(1, 1, 0, b"a", b"body", 0, 0, 4)
+    with open(os.devnull, "wb") as unsyncable:
+        writer.begin(unsyncable.fileno(), buffer)
+        writer.wait()
+    assert (writer.failed_write, writer.failed_sync) == (0, errno.EINVAL)
+    with open("/dev/full", "wb", buffering=0) as full:
+        writer.begin(full.fileno(), buffer)
+        writer.wait()
+    assert (writer.failed_write, writer.failed_sync) == (errno.ENOSPC, 0)
+
+
+def test_what_could_not_be_written_goes_with_the_next_commit(folder: str, writer: DiskWriter) -> None:
+    log = opened(folder)
+    put(log, b"a", b"one")
+    commit(log)
+    put(log, b"a", b"two")
+    begun = begin(log)
+    assert begun.begin_plain() is not None
+    with pytest.raises(StoreError, match="No space") as caught:
+        begun.plain_ended(errno.ENOSPC, 0)
+    assert caught.value.recoverable
+    log.fail_commit(begun)
+    put(log, b"a", b"three")
+    write_plainly(log, writer)
+    assert list(bodies(opened(folder)).values()) == [b"one", b"two", b"three"]
+
+
+def test_after_a_failed_sync_everything_unsynced_is_written_again(folder: str) -> None:
+    log = opened(folder)
+    put(log, b"a", b"one")
+    commit(log)
+    put(log, b"a", b"two")
+    begun = begin(log)
+    plain = begun.begin_plain()
+    assert plain is not None
+    descriptor, buffer = plain
+    buffer.seal()
+    with buffer.view() as view:
+        os.pwrite(descriptor, view, buffer.base)
+    with pytest.raises(StoreError):
+        begun.plain_ended(0, errno.EIO)
+    log.fail_commit(begun)
+    os.pwrite(descriptor, bytes(buffer.size), buffer.base)  # the system forgot what it could not sync
+    put(log, b"a", b"three")
+    again = begin(log)
+    assert again.begin_plain() is None
+    again.run()
+    log.end_commit(again)
+    assert list(bodies(opened(folder)).values()) == [b"one", b"two", b"three"]
+
+
+def test_a_commit_with_more_to_do_is_not_plain(folder: str) -> None:
+    log = opened(folder)
+    put(log, b"a", b"one")
+    first = begin(log)
+    assert first.begin_plain() is None  # its file must be made
+    first.run()
+    log.end_commit(first)
+    log.erase(1)
+    assert begin(log).begin_plain() is None
