@@ -36,6 +36,7 @@ COMPILED_MODULES: Final = (
     "millrace.store.checksum",
     *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millrace.store.record",
+    "millrace.store.disk_writer",
     "millrace.store.numbers",
     "millrace.store.index",
     "millrace.store.subject_list",
