@@ -47,6 +47,7 @@ COMPILED_MODULES: Final = (
     "millrace.store.cursor",
     "millrace.store.frozen",
     "millrace.wire.parser",
+    "millrace.wire.publishing",
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",

@@ -27,7 +27,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -98,6 +98,7 @@ class BlockingLink:
         self._broken: WireError | None = None
         self._sids = 0
         self._subscriptions: dict[int, tuple[str, str]] = {}
+        self._handlers: dict[int, Callable[[Parser], object]] = {}
         self._requests = 0
         self._pongs = 0
         self._inbox_sid = 0
@@ -171,6 +172,7 @@ class BlockingLink:
                 self._socket.shutdown(socket.SHUT_WR)  # what was written still arrives
         self._drop()
         self._subscriptions.clear()
+        self._handlers.clear()
         self._inbox_sid = 0
 
     def _open(self, server: ServerAddress) -> None:
@@ -291,24 +293,35 @@ class BlockingLink:
             raise self._fail(refusal(self.server, line))
 
     def take_message(self) -> None:
-        """Keep the message that the parser stands at: an answer, or a stray."""
+        """Hand on the message that the parser stands at: an answer, one for a handler, or a stray."""
         parser = self.parser
-        if parser.sid == self._inbox_sid:
+        handler = self._handlers.get(parser.sid)
+        if handler is not None:
+            handler(parser)
+        elif parser.sid == self._inbox_sid:
             self._answers[parser.subject()] = Reply(parser.payload(), parser.headers(), parser.status())
         elif parser.sid in self._subscriptions:
             self.strays.append(copy_message(parser))
 
     # -- messages -----------------------------------------------------------------------------------
 
-    def subscribe(self, subject: str, queue: str = "") -> int:
-        """Ask for the messages of a subject; the number is `parser.sid` of each."""
+    def subscribe(
+        self, subject: str, queue: str = "", handler: Callable[[Parser], object] | None = None
+    ) -> int:
+        """Ask for the messages of a subject; the number is `parser.sid` of each.
+
+        With a handler they go there, while the link works, and never among the strays.
+        """
         self._sids += 1
         self.send(_sub(subject, queue, self._sids))
+        if handler is not None:
+            self._handlers[self._sids] = handler
         self._subscriptions[self._sids] = (subject, queue)
         return self._sids
 
     def unsubscribe(self, sid: int) -> None:
         """No more of them; what is under way may still come."""
+        self._handlers.pop(sid, None)
         if self._subscriptions.pop(sid, None) is not None and self.connected:
             self.send(b"UNSUB %d\r\n" % sid)
 
@@ -370,14 +383,24 @@ class BlockingLink:
         deadline = time.monotonic() + timeout_s
         self._work_until(lambda: self._pongs >= wanted, deadline, "no PONG", timeout_s)
 
-    def _work_until(self, done: Any, deadline: float, what: str, timeout_s: float) -> None:
-        while not done():
+    def work(self, timeout_s: float) -> bool:
+        """Deal with all that has come, or read once; False if nothing came within `timeout_s`."""
+        op = self.parser.next()
+        if op == Op.NEED_MORE:
+            if not self.fill(timeout_s):
+                return False
             op = self.parser.next()
+        while op != Op.NEED_MORE:
             if op == Op.MSG:
                 self.take_message()
-            elif op != Op.NEED_MORE:
+            else:
                 self.take(op)
-            elif not self.fill(deadline - time.monotonic()):
+            op = self.parser.next()
+        return True
+
+    def _work_until(self, done: Callable[[], bool], deadline: float, what: str, timeout_s: float) -> None:
+        while not done():
+            if not self.work(deadline - time.monotonic()):
                 raise RequestTimeout(f"{self.server}: {what} within {timeout_s:g} s")
 
     def api(

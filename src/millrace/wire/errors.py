@@ -7,6 +7,7 @@
     ├── RequestTimeout            no answer in time: whether it was done is unknown
     ├── NoResponders              nobody listens: it was certainly not done
     ├── ApiRefused                JetStream answered with an error
+    ├── BadMessage                a message that no server takes: it was not sent
     └── BadOptions                what was asked for can not be: nothing was tried
 
 Texts name the server and the cause, and never a secret.
@@ -21,6 +22,10 @@ class WireError(MillraceError):
 
 class BadOptions(WireError):
     """Options that contradict each other, or a file that is not what it should be."""
+
+
+class BadMessage(WireError):
+    """A subject that is none, or more bytes than the server takes."""
 
 
 class NotConnected(WireError):

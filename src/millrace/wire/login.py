@@ -112,9 +112,9 @@ class Credentials:
 
 def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials:
     """Who we are at `server`: what the options say, else what its URL says."""
-    from millrace.base.seeds import read_credentials  # only here: cryptography takes its time to import
-
     if options.creds_file or options.creds_text:
+        from millrace.base.seeds import read_credentials  # only here: cryptography takes its time to import
+
         text = options.creds_text
         if options.creds_file:
             try:
