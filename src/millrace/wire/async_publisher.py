@@ -164,8 +164,13 @@ class AsyncPublisher:
 
     async def publish_many(self, messages: Iterable[tuple[bytes, bytes, bytes]]) -> Receipts:
         """Publish messages (subject, header block or empty, payload); the outcome of each, in order."""
-        done = asyncio.get_running_loop().create_future()
-        receipts = Receipts(lambda _: None if done.done() else done.set_result(None))
+        return await (await self.submit(messages))
+
+    async def submit(self, messages: Iterable[tuple[bytes, bytes, bytes]]) -> "asyncio.Future[Receipts]":
+        """The same, but back as soon as all of them are on their way: who submits one batch after the other
+        has them stored in that order, and awaits the outcomes when it likes."""
+        done: asyncio.Future[Receipts] = asyncio.get_running_loop().create_future()
+        receipts = Receipts(lambda made: None if done.done() else done.set_result(made))
         window = self._window
         for subject, headers, payload in messages:
             problem = window.problem(subject, len(headers), len(payload))
@@ -183,8 +188,7 @@ class AsyncPublisher:
             self._flush_planned = True
             asyncio.get_running_loop().call_soon(self._flush)
         receipts.seal()
-        await done
-        return receipts
+        return done
 
     def _has_room(self) -> bool:
         connection = self._connection
