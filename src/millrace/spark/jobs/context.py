@@ -1,0 +1,106 @@
+"""What a job gets to work with: a Spark session, the connection, a place for its state, and a way to be stopped.
+
+A job is a function `run(context, settings)` that returns when it is done or has been stopped.  Jobs of one
+pipeline run in threads of one driver; `stopping` is set once for all of them.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from millrace.spark import option_values
+from millrace.spark.jobs.errors import JobError
+
+ONCE: Final = "once"
+_POLL_S: Final = 0.2
+# Our own errors cross Python, the JVM and back as text inside other text.
+_OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millrace\.[\w.]+\.[A-Z]\w*: (?P<text>.+)$", re.MULTILINE)
+_CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How far a job without a streaming query is."""
+
+    job: str
+    rows: int
+    text: str = ""
+
+
+@dataclass
+class JobContext:
+    """One job's surroundings."""
+
+    spark: SparkSession
+    name: str
+    nats: Mapping[str, str]  # options `nats.*` of the data source
+    checkpoint: str = ""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    report: Callable[[Report], None] = lambda report: None
+    stop_timeout_s: float = 30.0
+
+    def say(self, rows: int, text: str = "") -> None:
+        self.report(Report(self.name, rows, text))
+
+    def follow(self, *queries: StreamingQuery, between: Callable[[], None] = lambda: None) -> None:
+        """Return when the queries have ended; raise the error of one that failed, and end the others then.
+
+        `between` is called every now and then, and once at the end.
+        """
+        try:
+            while any(query.isActive for query in queries):
+                _raise_failure(queries)
+                if self.stopping.wait(_POLL_S):
+                    break
+                between()
+        finally:
+            for query in queries:
+                end_query(query, self.stop_timeout_s)
+        _raise_failure(queries)
+        between()
+
+
+def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:
+    """Give a query the trigger of a job's settings."""
+    if text == ONCE:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(
+        processingTime=f"{round(option_values.duration('trigger', text) * 1000)} milliseconds"
+    )
+
+
+def end_query(query: StreamingQuery, timeout_s: float) -> None:
+    """Stop a query between two batches; in the middle of one, if it takes longer than the timeout."""
+    waited = threading.Event()
+    left = int(timeout_s / _POLL_S)
+    while query.isActive and left > 0 and query.status.get("isTriggerActive"):
+        waited.wait(_POLL_S)
+        left -= 1
+    query.stop()
+
+
+def explain(error: BaseException) -> str:
+    """One or two lines that name the cause of an error that came through Spark."""
+    text = str(error)
+    ours = _OUR_ERROR.findall(text)
+    if ours:
+        return str(ours[-1]).strip()
+    condition = _CONDITION.search(text) if isinstance(error, PySparkException) else None
+    if condition:
+        return condition[0].strip()
+    lines = [line for line in text.splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).strip()
+
+
+def _raise_failure(queries: tuple[StreamingQuery, ...]) -> None:
+    for query in queries:
+        failure = query.exception()
+        if failure is not None:
+            raise JobError(explain(failure)) from failure
