@@ -47,6 +47,9 @@ COMPILED_MODULES: Final = (
     "millrace.store.cursor",
     "millrace.store.frozen",
     "millrace.wire.parser",
+    "millrace.spark.memory",
+    "millrace.spark.columns",
+    "millrace.spark.intake",
     "millrace.wire.publishing",
     "millrace.broker.router",
     "millrace.broker.internal",
@@ -67,6 +70,12 @@ COMPILED_MODULES: Final = (
     "millrace.jetstream.consumers.delivery",
     "millrace.jetstream.consumers.pull_requests",
     "millrace.jetstream.consumers.pulls",
+    "millrace.arrow.text",
+    "millrace.arrow.header_lines",
+    "millrace.arrow.columns",
+    "millrace.arrow.header_columns",
+    "millrace.arrow.picks",
+    "millrace.arrow.batch",
 )
 
 

@@ -56,30 +56,48 @@ OPTIONS: Final = (
     Option("stream", Use.READ, None, "the same as `subscribe`"),
     Option("subscribePattern", Use.READ, None, "regular expression that stream names match as a whole"),
     Option("filterSubjects", Use.READ, None, "subjects to read, separated by commas; wildcards work"),
-    Option("startingOffsets", Use.READ, "latest (stream), earliest (batch)",
-           "`earliest`, `latest`, a sequence, `-100` for the last hundred, or JSON by stream"),
-    Option("endingOffsets", Use.BATCH, "latest", "`latest`, a sequence (not read any more), or JSON by stream"),
+    Option(
+        "startingOffsets",
+        Use.READ,
+        "latest (stream), earliest (batch)",
+        "`earliest`, `latest`, a sequence, `-100` for the last hundred, or JSON by stream",
+    ),
+    Option(
+        "endingOffsets", Use.BATCH, "latest", "`latest`, a sequence (not read any more), or JSON by stream"
+    ),
     Option("startingTimestamp", Use.READ, None, "milliseconds, ISO 8601, or `-10 minutes`"),
-    Option("endingTimestamp", Use.BATCH, None, "as `startingTimestamp`; messages of that time on are not read"),
-    Option("startingOffsetsByTimestampStrategy", Use.READ, "error",
-           "when nothing is as late as `startingTimestamp`: `error`, or `latest`: start behind the last message"),
+    Option(
+        "endingTimestamp", Use.BATCH, None, "as `startingTimestamp`; messages of that time on are not read"
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        Use.READ,
+        "error",
+        "when nothing is as late as `startingTimestamp`: `error`, or `latest`: start behind the last message",
+    ),
     # -- how much at a time
     Option("maxOffsetsPerTrigger", Use.STREAM, None, "most sequences in one micro-batch"),
     Option("maxBytesPerTrigger", Use.STREAM, None, "most bytes in one micro-batch, by the streams' average"),
-    Option("minOffsetsPerTrigger", Use.STREAM, None, "no micro-batch for less, until `maxTriggerDelay` is over"),
+    Option(
+        "minOffsetsPerTrigger", Use.STREAM, None, "no micro-batch for less, until `maxTriggerDelay` is over"
+    ),
     Option("maxTriggerDelay", Use.STREAM, "15m", "how long `minOffsetsPerTrigger` may hold messages back"),
     Option("minPartitions", Use.READ, "1", "at least so many tasks for each stream"),
     Option("maxRecordsPerPartition", Use.READ, "1000000", "most sequences for one task"),
     # -- how to read
     Option("failOnDataLoss", Use.READ, "true", "`false`: warn and go on when messages are gone"),
-    Option("includeHeaders", Use.READ, "true", "`false`: an empty map instead of the headers, which is faster"),
+    Option(
+        "includeHeaders", Use.READ, "true", "`false`: an empty map instead of the headers, which is faster"
+    ),
     Option("transport", Use.READ, "auto", "`auto`, `arrow`, `pull` or `direct`"),
     Option("fetch.batch", Use.READ, "10000", "messages asked for in one request"),
     Option("fetch.maxBytes", Use.READ, "8m", "bytes asked for in one request"),
     Option("fetchTimeout", Use.READ, "120s", "how long a task waits for the next message before it fails"),
     Option("fetch.numRetries", Use.READ, "3", "how often a task connects again when the connection is lost"),
     Option("commitMode", Use.STREAM, "none", "`none`, `consumer` or `purge`"),
-    Option("durable", Use.STREAM, None, "name of the consumer that `commitMode=consumer` moves; required for it"),
+    Option(
+        "durable", Use.STREAM, None, "name of the consumer that `commitMode=consumer` moves; required for it"
+    ),
     Option("purge.force", Use.STREAM, "false", "purge a work queue although it has consumers of its own"),
     Option("pushDownFilters", Use.BATCH, "false", "let Spark hand filters over; needs a setting of Spark's"),
     # -- write
@@ -91,8 +109,10 @@ OPTIONS: Final = (
     Option("allowPurge", Use.WRITE, "false", "let mode `overwrite` purge the stream first"),
     Option("onBadRow", Use.WRITE, "fail", "`fail`, `drop` or `deadLetter`"),
     Option("deadLetter.stream", Use.WRITE, None, "stream for bad rows; required for `deadLetter`"),
-    Option("allowNatsHeaders", Use.WRITE, "false", "let the column `headers` set headers of the server's own"),
-)  # fmt: skip
+    Option(
+        "allowNatsHeaders", Use.WRITE, "false", "let the column `headers` set headers of the server's own"
+    ),
+)
 
 # What Spark itself adds to the options of a query; no business of ours.
 ENGINE_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})

@@ -100,7 +100,8 @@ def moment(name: str, text: str, now_ns: int) -> int:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise OptionError(
-            f"option {name} is milliseconds since 1970, ISO 8601, or a time ago such as '-10 minutes', not {text!r}"
+            f"option {name} is milliseconds since 1970, ISO 8601, or a time ago such as '-10 minutes', "
+            f"not {text!r}"
         ) from None
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=UTC)

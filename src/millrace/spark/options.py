@@ -1,8 +1,8 @@
 """The options of a query as values: where to connect, what to read, how to write.
 
-`SourceOptions.parse` and `SinkOptions.parse` take what Spark hands over and refuse what means nothing, alone or
-together, before anything is connected.  What they return is immutable and can be pickled.  Its `repr` never
-shows a secret, since plans, logs and errors do show options.
+`SourceOptions.parse` and `SinkOptions.parse` take what Spark hands over and refuse what means nothing, alone
+or together, before anything is connected.  What they return is immutable and can be pickled.  Its `repr`
+never shows a secret, since plans, logs and errors do show options.
 
 Not here: the names and what they mean (`option_table`), where a query starts (`starting`).
 """

@@ -1,4 +1,4 @@
-"""Where a query begins and ends, as the user says it: by sequence, by time, "the last hundred", "ten minutes ago".
+"""Where a query begins and ends, as the user says it: a sequence, a time, the last hundred, ten minutes ago.
 
 A point is what the options say.  `resolve` makes it a sequence of one stream, given the stream's bounds and a
 way to ask which message came first at a time.  Sequences that end something are exclusive, as in Kafka.
