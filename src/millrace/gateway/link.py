@@ -15,7 +15,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from nats.aio.client import Client as Connection
@@ -58,6 +58,12 @@ _NOT_AUTHORIZED: Final = (
 Listener = Callable[[], None]
 
 
+class Companion(Protocol):
+    """Something of the same credentials, that ends with the link."""
+
+    async def close(self) -> None: ...
+
+
 class PubAck(msgspec.Struct):
     """What JetStream says about a message that it stored."""
 
@@ -95,6 +101,7 @@ class Link:
         self._mender: asyncio.Task[None] | None = None
         self._closed: GatewayError | None = None
         self._listeners: set[Listener] = set()
+        self.companions: dict[str, Companion] = {}
         self._holders = 0
         self.generation = 0  # rises with every new connection
         self.last_used = 0.0  # in the loop's time
@@ -204,6 +211,9 @@ class Link:
         if mender is not None and mender is not asyncio.current_task():
             mender.cancel()
             await asyncio.wait([mender])
+        companions, self.companions = self.companions, {}
+        for companion in companions.values():
+            await companion.close()
         connection, self._connection = self._connection, None
         if self._replies is not None:
             self._replies.end(self._closed)
