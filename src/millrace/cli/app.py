@@ -8,6 +8,7 @@ from typer.core import TyperCommand
 
 import millrace
 from millrace.cli.serve import serve as run_serve
+from millrace.cli.transfer import backup, restore_command
 
 app = typer.Typer(
     name="millrace",
@@ -38,3 +39,7 @@ def version() -> None:
     """Show the version and how this installation was built."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     typer.echo(f"millrace {millrace.__version__} ({millrace.BUILD}, {python})")
+
+
+app.command("backup")(backup)
+app.command("restore")(restore_command)

@@ -1,0 +1,114 @@
+"""How far a transfer is: bars on a terminal, a line now and then elsewhere, nothing beside JSON.
+
+Everything goes to standard error, so that standard output has nothing but the result.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+_LINE_EVERY_S: Final = 10.0
+
+
+class Bars:
+    """For people at a terminal."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._tasks: dict[tuple[str, str], TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, stream: str, step: str, total: int) -> None:
+        task = self._tasks.get((stream, step))
+        if task is None:
+            self._tasks[stream, step] = self._progress.add_task(f"{step} {stream}", total=total or None)
+        else:
+            self._progress.reset(task, total=total or None)
+
+    def advance(self, stream: str, step: str, done: int) -> None:
+        self._progress.update(self._tasks[stream, step], completed=done)
+
+    def end(self, stream: str, step: str) -> None:
+        task = self._tasks[stream, step]
+        total = self._progress.tasks[self._progress.task_ids.index(task)].total
+        self._progress.update(task, completed=total or 1, total=total or 1)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False, markup=False)
+
+
+class Lines:
+    """For files and pipes."""
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, str], int] = {}
+        self._told = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def begin(self, stream: str, step: str, total: int) -> None:
+        self._totals[stream, step] = total
+        self.say(f"{step} of stream {stream} begins")
+
+    def advance(self, stream: str, step: str, done: int) -> None:
+        if time.monotonic() - self._told < _LINE_EVERY_S:
+            return
+        self._told = time.monotonic()
+        total = self._totals[stream, step]
+        share = f", {100 * done // total} %" if total else ""
+        self.say(f"{step} of stream {stream}: {done} bytes{share}")
+
+    def end(self, stream: str, step: str) -> None:
+        self.say(f"{step} of stream {stream} is done")
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+class Quiet(Lines):
+    """For programs that read JSON."""
+
+    def say(self, text: str) -> None:
+        pass
+
+
+def progress_for(*, json: bool, quiet: bool = False) -> Bars | Lines:
+    """What suits where the output goes."""
+    if json or quiet:
+        return Quiet()
+    return Bars() if sys.stderr.isatty() else Lines()
