@@ -1,0 +1,106 @@
+"""A running gateway: its listeners, its links and how it stops.
+
+A stop is announced first (`ready` says no, nothing new is accepted), then streams say goodbye and end, then
+what is left is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Final
+
+from millrace.base.errors import MillraceError
+from millrace.gateway.app import build_app
+from millrace.gateway.core import Core
+from millrace.gateway.listening import Listening
+from millrace.gateway.settings import Settings
+
+_LOG: Final = logging.getLogger("millrace.gateway")
+_TICK_S: Final = 1.0
+
+
+class GatewayNotStarted(MillraceError):
+    """An address can not be listened on, or a file that the settings name can not be used."""
+
+
+class GatewayServer:
+    """Use with ``async with``, or `run` it until a signal comes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.core = Core(settings)
+        self._listening = [
+            Listening(
+                build_app(settings, groups=listener.groups, path_prefix=listener.path_prefix, core=self.core),
+                listener,
+                settings.limits,
+                settings.tls,
+                self.core.metrics,
+            )
+            for listener in settings.listeners
+        ]
+        self._ticker: asyncio.Task[None] | None = None
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where it listens, in the order of the settings."""
+        return [listening.address for listening in self._listening]
+
+    async def start(self) -> None:
+        try:
+            for listening in self._listening:
+                await listening.start()
+        except OSError as error:
+            for listening in self._listening:
+                listening.stop_accepting()
+            host, port = listening.address
+            raise GatewayNotStarted(f"{host}:{port}: {error.strerror or error}") from error
+        await self.core.start()
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Once is enough; what is under way has `stop_timeout_s` to end."""
+        self.core.stopping.set()
+        for listening in self._listening:
+            listening.stop_accepting()
+        timeout_s = self._settings.limits.stop_timeout_s
+        await asyncio.gather(*(listening.stop(timeout_s) for listening in self._listening))
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait([self._ticker])
+        await self.core.stop()
+
+    async def __aenter__(self) -> GatewayServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        asked = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked.set)
+        await self.start()
+        try:
+            for host, port in self.addresses:
+                scheme = "http" if self._settings.tls is None else "https"
+                print(f"millrace gateway listens on {scheme}://{host}:{port}", flush=True)
+            await asked.wait()
+            _LOG.warning("the gateway stops")
+        finally:
+            await self.stop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(ValueError):
+                    loop.remove_signal_handler(number)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for listening in self._listening:
+                listening.tick()
