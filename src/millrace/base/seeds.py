@@ -20,7 +20,7 @@ from millrace.base.nkeys import KeyKind, NkeyError, encode
 _SEED_PREFIX: Final = 18 << 3  # S
 _SEED_LENGTH: Final = 58  # characters of text
 _BLOCK: Final = re.compile(
-    r"-{3,}[^\n]*BEGIN (?P<what>NATS USER JWT|USER NKEY SEED)[^\n]*\n(?P<body>[^-]+?)\n-{3,}", re.DOTALL
+    r"-{3,}[^\n]*BEGIN (?P<what>NATS USER JWT|USER NKEY SEED)[^\n]*\n\s*(?P<body>\S+)\s*\n\s*-{3,}"
 )
 
 

@@ -11,7 +11,7 @@ from millrace.base.seeds import Signer, make_seed, read_credentials
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 CREDENTIALS = f"""-----BEGIN NATS USER JWT-----
-eyJ0eXAi.eyJqdGki.c2ln
+eyJ0eXAi.eyJ-qd--Gki.c2_ln-
 ------END NATS USER JWT------
 
 ************************* IMPORTANT *************************
@@ -55,8 +55,8 @@ def test_a_text_that_is_no_seed_is_refused_without_being_shown(bad: str) -> None
 
 
 def test_credentials_hold_a_token_and_a_seed() -> None:
-    assert read_credentials(CREDENTIALS) == ("eyJ0eXAi.eyJqdGki.c2ln", SEED)
-    assert read_credentials(CREDENTIALS.replace("\n", "\r\n")) == ("eyJ0eXAi.eyJqdGki.c2ln", SEED)
+    assert read_credentials(CREDENTIALS) == ("eyJ0eXAi.eyJ-qd--Gki.c2_ln-", SEED)
+    assert read_credentials(CREDENTIALS.replace("\n", "\r\n")) == ("eyJ0eXAi.eyJ-qd--Gki.c2_ln-", SEED)
 
 
 def test_credentials_without_a_seed_are_refused() -> None:
