@@ -5,8 +5,9 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import nats
 import nkeys
@@ -21,6 +22,44 @@ AUTHORIZATION_VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 
 Dial = Callable[..., WireClient]
 ServerFactory = Callable[..., ServerProcess]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a server sent to a subscription."""
+
+    subject: str
+    sid: str
+    reply: str
+    block: bytes  # of headers; empty if there is none
+    payload: bytes
+
+    @classmethod
+    def read(cls, frame: bytes) -> Self:
+        """Take a MSG or HMSG apart; anything else is a failure."""
+        line, _, rest = frame.partition(b"\r\n")
+        words = line.decode().split()
+        if words[0] not in ("MSG", "HMSG"):
+            raise AssertionError(f"unexpected {frame!r}")
+        sizes = 2 if words[0] == "HMSG" else 1
+        subject, sid, *reply = words[1 : len(words) - sizes]
+        header_size = int(words[-2]) if sizes == 2 else 0
+        body = rest[: int(words[-1])]
+        return cls(subject, sid, reply[0] if reply else "", body[:header_size], body[header_size:])
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.payload)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        lines = (line.partition(": ") for line in self.block.decode().split("\r\n")[1:] if line)
+        return {name: value for name, _, value in lines}
+
+    @property
+    def status(self) -> str:
+        """What the first line of the headers says, if it is more than that there are some."""
+        return self.block.split(b"\r\n", 1)[0].decode().removeprefix("NATS/1.0").strip()
 
 
 def message(subject: str, sid: str | int, payload: bytes = b"", reply: str = "") -> bytes:
@@ -38,9 +77,32 @@ def header_message(
     return " ".join(words).encode() + b"\r\n" + header + payload + b"\r\n"
 
 
-def publish(subject: str, payload: bytes = b"", reply: str = "") -> bytes:
-    words = ["PUB", subject, *([reply] if reply else []), str(len(payload))]
-    return " ".join(words).encode() + b"\r\n" + payload + b"\r\n"
+def publish(subject: str, payload: bytes = b"", reply: str = "", block: bytes = b"") -> bytes:
+    """Return a PUB frame, or an HPUB frame if there are headers."""
+    sizes = [str(len(block))] if block else []
+    words = ["HPUB" if block else "PUB", subject, *([reply] if reply else []), *sizes]
+    line = " ".join([*words, str(len(block) + len(payload))])
+    return line.encode() + b"\r\n" + block + payload + b"\r\n"
+
+
+def header_block(headers: Mapping[str, str] | None) -> bytes:
+    """Headers as they are sent; empty if there are none to send."""
+    if headers is None:
+        return b""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def text_block(lines: str) -> bytes:
+    """The same, of lines that are ready."""
+    return f"NATS/1.0\r\n{lines}\r\n\r\n".encode() if lines else b""
+
+
+def as_bytes(body: Any) -> bytes:
+    """The body of a request: nothing, what it is, or its JSON."""
+    if body is None or isinstance(body, bytes):
+        return body or b""
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def http_get(url: str) -> tuple[int, str, bytes]:
@@ -60,11 +122,13 @@ def monitor(server: ServerProcess, path: str) -> Any:
     return json.loads(body)
 
 
-def eventually(check: Callable[[], object], what: str = "the condition") -> None:
+def eventually(
+    check: Callable[[], object], what: str = "the condition", patience_s: float = EVENTUALLY_S
+) -> None:
     """Ask until `check` is true: for what a server does behind the client's back, and tells nobody."""
-    deadline = time.monotonic() + EVENTUALLY_S
+    deadline = time.monotonic() + patience_s
     while not check():
-        assert time.monotonic() < deadline, f"{what} did not come true within {EVENTUALLY_S} s"
+        assert time.monotonic() < deadline, f"{what} did not come true within {patience_s} s"
         time.sleep(0.01)
 
 

@@ -1,11 +1,12 @@
-"""Connections for the conformance tests, closed when the test ends."""
+"""Connections for the conformance tests, closed when the test ends; and transcripts, compared then."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from compat_kit import Dial
 from papers import Papers
 from shapes import ShapeBook
+from transcripts import compare
 
 from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.testing.wire import WireClient
@@ -51,3 +52,18 @@ def shapes(request: pytest.FixtureRequest, server_kind: ServerKind) -> ShapeBook
 @pytest.fixture(scope="session")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
     return Papers.issue(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """The transcript of the test, if it keeps one (see `transcripts`)."""
+    return []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Comparing the transcript is the last step of the test."""
+    result = yield
+    if "lines" in pyfuncitem.funcargs:
+        compare(pyfuncitem, pyfuncitem.funcargs["lines"])
+    return result

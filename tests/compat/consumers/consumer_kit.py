@@ -7,10 +7,10 @@ assert js.ask("CONSUMER.PAUSE.S.c", {"pause_until": FUTURE})["paused"]
 assert pause.next().json["paused"]
 """
 
-import json
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
+
+from compat_kit import Message, as_bytes, header_block, publish
 
 from millrace.testing.wire import WireClient
 
@@ -22,38 +22,10 @@ NEVER: Final = "0001-01-01T00:00:00Z"
 Body = bytes | str | dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Message:
-    subject: str
-    sid: int
-    reply: str
-    block: bytes  # of headers; empty if there is none
-    payload: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.payload)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        lines = (line.partition(": ") for line in self.block.decode().split("\r\n")[1:] if line)
-        return {name: value for name, _, value in lines}
-
-
-def read_message(frame: bytes) -> Message:
-    line, _, rest = frame.partition(b"\r\n")
-    words = line.decode().split()
-    assert words[0] in ("MSG", "HMSG"), frame
-    size = int(words[-2]) if words[0] == "HMSG" else 0
-    numbers = 2 if words[0] == "HMSG" else 1
-    reply = words[3] if len(words) > 3 + numbers else ""
-    return Message(words[1], int(words[2]), reply, rest[:size], rest[size:-2])
-
-
 class Inbox:
     """One subscription."""
 
-    def __init__(self, js: "Client", sid: int) -> None:
+    def __init__(self, js: "Client", sid: str) -> None:
         self._js = js
         self.sid = sid
         self.waiting: deque[Message] = deque()
@@ -77,14 +49,14 @@ class Client:
 
     def __init__(self, wire: WireClient) -> None:
         self.wire = wire
-        self._inboxes: dict[int, Inbox] = {}
+        self._inboxes: dict[str, Inbox] = {}
         self._answers = self.listen("answer.*")
         self._asked = 0
 
     # -- the wire ---------------------------------------------------------------------------------
 
     def listen(self, subject: str, queue: str = "") -> Inbox:
-        sid = len(self._inboxes) + 1
+        sid = str(len(self._inboxes) + 1)
         self._inboxes[sid] = Inbox(self, sid)
         self.wire.send(f"SUB {subject} {queue} {sid}\r\n".encode())
         return self._inboxes[sid]
@@ -96,32 +68,19 @@ class Client:
     def send(
         self, subject: str, body: Body = b"", reply: str = "", headers: dict[str, str] | None = None
     ) -> None:
-        payload = (
-            body
-            if isinstance(body, bytes)
-            else body.encode()
-            if isinstance(body, str)
-            else json.dumps(body).encode()
-        )
-        if not headers:
-            self.wire.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
-            return
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        block = f"NATS/1.0\r\n{lines}\r\n".encode()
-        sizes = f"{len(block)} {len(block) + len(payload)}"
-        self.wire.send(f"HPUB {subject} {reply} {sizes}\r\n".encode() + block + payload + b"\r\n")
+        self.wire.send(publish(subject, as_bytes(body), reply, header_block(headers or None)))
 
     def read(self) -> None:
         frame = self.wire.read_frame()
         if frame.startswith((b"MSG", b"HMSG")):
-            message = read_message(frame)
+            message = Message.read(frame)
             self._inboxes[message.sid].waiting.append(message)
 
     def catch_up(self) -> None:
         """Take in everything that the server had sent before it answers a ping."""
         self.wire.send(b"PING\r\n")
         while not (frame := self.wire.read_frame()).startswith(b"PONG"):
-            message = read_message(frame)
+            message = Message.read(frame)
             self._inboxes[message.sid].waiting.append(message)
 
     # -- requests ---------------------------------------------------------------------------------

@@ -1,24 +1,17 @@
 """Scenarios about deliveries and acks: each in an account of its own, each compared with its recording."""
 
-import difflib
 import hashlib
 import string
 from collections.abc import Callable, Generator
 
 import pytest
 from compat_kit import Dial, ServerFactory, login
-from delivering_kit import ACCOUNTS, Recording, Scene, config_text
+from delivering_kit import ACCOUNTS, Scene, config_text
 
 from millrace.testing.reference import ServerKind, ServerProcess
 
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _used = dict.fromkeys(ServerKind, 0)  # accounts; when all of a server are used, there is another server
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    """The transcript."""
-    return []
 
 
 @pytest.fixture
@@ -59,28 +52,10 @@ def own(place: tuple[ServerProcess, str]) -> str:
     return "".join(_LETTERS[byte % 62] for byte in digest[:8])
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Hold what a test has written down against the recording, as a part of the test."""
+    """Before the transcript is compared."""
     result = yield
-    written = pyfuncitem.funcargs.get("lines")
-    if isinstance(written, list):
-        scenes = pyfuncitem.funcargs.get("scenes")
-        if isinstance(scenes, list) and scenes:
-            scenes[-1].finish()
-        _compare(pyfuncitem, written)
+    if scenes := pyfuncitem.funcargs.get("scenes"):
+        scenes[-1].finish()
     return result
-
-
-def _compare(item: pytest.Function, lines: list[str]) -> None:
-    recording = Recording(item.path.stem)
-    kind: ServerKind = item.funcargs["server_kind"]
-    name = item.name.replace(f"{kind}-", "").replace(f"-{kind}", "").replace(f"[{kind}]", "")
-    if item.config.getoption("--record-shapes"):
-        if kind is ServerKind.NATS_SERVER:
-            recording.keep(name, lines)
-        return
-    expected = recording.of(name)
-    assert expected is not None, f"{name} was never recorded"
-    differences = difflib.unified_diff(expected, lines, "recorded", "now", lineterm="", n=3)
-    assert lines == expected, "\n" + "\n".join(differences)

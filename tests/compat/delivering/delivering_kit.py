@@ -1,9 +1,8 @@
 """A client that consumes, and writes down everything that it does and gets.
 
-A test only acts: it publishes, pulls, listens, acknowledges.  Each step is a line of its transcript, with
-times and random tokens masked, and the transcript has to be the one that nats-server gave when it was
-recorded (``tests/golden/jetstream/delivering``).  So every token of every reply subject, every field of every
-advisory and every count of an info is compared, whether the test thought of it or not.
+A test only acts: it publishes, pulls, listens, acknowledges (see `transcripts`).  So every token of every
+reply subject, every field of every advisory and every count of an info is compared, whether the test thought
+of it or not.
 
 Nothing is slept for.  What comes is waited for; that nothing comes is seen in the counts of the consumer's
 info, and an answer that nobody expects ends up in the transcript.
@@ -13,10 +12,11 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
+
+from compat_kit import Message, as_bytes, eventually, publish, text_block
+from transcripts import Conversation, accounts_text, masked
 
 from millrace.testing.wire import WireClient
 
@@ -27,9 +27,6 @@ PAST: Final = "2020-01-01T00:00:00Z"
 ACCOUNTS: Final = 300
 PATIENCE_S: Final = 8.0
 
-GOLDEN: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "delivering"
-_SECTION: Final = "== "
-_ANSWERS: Final = "answer"
 _EVENTS: Final = (
     "$JS.EVENT.ADVISORY.CONSUMER.DELETED.>",
     "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>",
@@ -49,23 +46,8 @@ _MASKS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Message):
     """A message that the server sent."""
-
-    subject: str
-    reply: str
-    block: bytes
-    payload: bytes
-
-    @property
-    def headers(self) -> dict[str, str]:
-        lines = (line.partition(": ") for line in self.block.decode().split("\r\n")[1:] if line)
-        return {name: value for name, _, value in lines}
-
-    @property
-    def status(self) -> str:
-        return self.block.split(b"\r\n", 1)[0].decode().removeprefix("NATS/1.0").strip()
 
     @property
     def sseq(self) -> int:
@@ -90,42 +72,25 @@ def short(text: str) -> str:
     return f"{text[:8]}… {len(text)} bytes"
 
 
-def mask(text: str) -> str:
-    for pattern, replacement in _MASKS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
 def config_text(more: str = "") -> str:
     """A server with many accounts that have JetStream."""
-    accounts = "\n".join(
-        f"a{number}: {{jetstream: enabled, users: [{{user: a{number}, password: p}}]}}"
-        for number in range(ACCOUNTS)
-    )
+    accounts = accounts_text(ACCOUNTS)
     return f"{more}\njetstream: {{max_mem: 1G, max_file: 8G}}\naccounts: {{\n{accounts}\n}}\n"
 
 
-class Scene:
+class Scene(Conversation[Heard]):
     """One connection, a stream S that takes `s.>`, its consumers, and the transcript."""
 
     def __init__(self, wire: WireClient, lines: list[str]) -> None:
-        self.wire = wire
-        self.lines = lines
-        self._answers: dict[str, deque[Heard]] = {}
-        self._queues: dict[str, deque[Heard]] = {}  # by sid
+        super().__init__(wire, lines, Heard.read, _MASKS, PATIENCE_S)
         self._sids: dict[str, str] = {}  # by the name that the test knows
         self._silent: list[tuple[str, deque[Heard]]] = []  # no answer came, and none may come later
-        self._asked = 0
         self._published = 0
-        wire.send(f"SUB {_ANSWERS}.> 1\r\n".encode())
         self._events: deque[Heard] = deque()
         for number, subject in enumerate(_EVENTS):
             self._queues[f"e{number}"] = self._events
             wire.send(f"SUB {subject} e{number}\r\n".encode())
         wire.round_trip()
-
-    def note(self, text: str) -> None:
-        self.lines.append(mask(text))
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -144,7 +109,7 @@ class Scene:
         for subject in subjects:
             self._published += 1
             body = b"%d" % self._published if payload is None else payload
-            answer = json.loads(self._request(f"s.{subject}", body, headers).payload)
+            answer = self.request(f"s.{subject}", body, text_block(headers)).json
             assert "error" not in answer, answer
         self.note(f"publish {' '.join(subjects)}")
 
@@ -157,20 +122,24 @@ class Scene:
         self.note(f"stream has {left}, first {state['first_seq']}, last {state['last_seq']}")
 
     def until_stored(self, messages: int) -> None:
-        self._wait(lambda: self.ask("STREAM.INFO.S")["state"]["messages"] == messages, f"{messages} messages")
+        eventually(
+            lambda: self.ask("STREAM.INFO.S")["state"]["messages"] == messages,
+            f"{messages} messages",
+            PATIENCE_S,
+        )
         self.stored()
 
     # -- the API ----------------------------------------------------------------------------------
 
     def ask(self, request: str, body: Any = None) -> Any:
         """Make a request that must succeed and is not written down."""
-        answer = json.loads(self._request(f"$JS.API.{request}", _bytes(body)).payload)
+        answer = self.request(f"$JS.API.{request}", as_bytes(body)).json
         assert "error" not in answer, answer
         return answer
 
     def api(self, request: str, body: Any = None) -> Any:
         """Make a request; the transcript has its answer, an info as in ``look``."""
-        answer = json.loads(self._request(f"$JS.API.{request}", _bytes(body)).payload)
+        answer = self.request(f"$JS.API.{request}", as_bytes(body)).json
         self.note(f"{request} {'' if body is None else json.dumps(body)}".rstrip())
         if "delivered" in answer:
             self.note(f"    {_place(answer)}")
@@ -186,10 +155,10 @@ class Scene:
         return self._configure(name, config, config)
 
     def _configure(self, name: str, config: dict[str, Any], shown: dict[str, Any]) -> Any:
-        answer = self._request(
-            f"$JS.API.CONSUMER.CREATE.S.{name}", _bytes({"stream_name": "S", "config": config})
+        answer = self.request(
+            f"$JS.API.CONSUMER.CREATE.S.{name}", as_bytes({"stream_name": "S", "config": config})
         )
-        told = json.loads(answer.payload)
+        told = answer.json
         self.note(f"consumer {name} {json.dumps(shown)}")
         self.note(f"    {json.dumps(told['error']) if 'error' in told else _place(told)}")
         return told
@@ -213,13 +182,15 @@ class Scene:
                 info[place] = info[place]["consumer_seq"]
             return all(info.get(field, False) == value for field, value in fields.items())
 
-        self._wait(check, f"{name} with {fields}")
+        eventually(check, f"{name} with {fields}", PATIENCE_S)
         self.look(name, floor=floor)
 
     def await_pending(self, count: int, name: str = "c") -> None:
         """nats-server acknowledges what is published before its consumers have counted it."""
-        self._wait(
-            lambda: self.ask(f"CONSUMER.INFO.S.{name}")["num_pending"] == count, f"{count} pending at {name}"
+        eventually(
+            lambda: self.ask(f"CONSUMER.INFO.S.{name}")["num_pending"] == count,
+            f"{count} pending at {name}",
+            PATIENCE_S,
         )
 
     # -- getting messages -------------------------------------------------------------------------
@@ -229,7 +200,7 @@ class Scene:
         self._asked += 1
         inbox = f"pull{self._asked}"
         self.listen(inbox)
-        self.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", _bytes({"batch": count, **body}), inbox)
+        self.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", as_bytes({"batch": count, **body}), inbox)
         self.note(f"pull {name} {json.dumps({'batch': count, **body})}")
         return self.heard(inbox, count if got is None else got, shown="")
 
@@ -238,7 +209,7 @@ class Scene:
         self._asked += 1
         inbox = f"pull{self._asked}"
         self.listen(inbox)
-        body = _bytes({"batch": count, "no_wait": True})
+        body = as_bytes({"batch": count, "no_wait": True})
         self.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", body, inbox)
         self.note(f"drain {name}")
         found: list[Heard] = []
@@ -250,7 +221,7 @@ class Scene:
 
     def ask_for(self, inbox: str, count: int = 1, name: str = "c", **body: Any) -> None:
         """Pull to an inbox that the test listens at, and wait for nothing."""
-        self.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", _bytes({"batch": count, **body}), inbox)
+        self.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", as_bytes({"batch": count, **body}), inbox)
         self.note(f"pull {name} {json.dumps({'batch': count, **body})} to {inbox}")
 
     def listen(self, subject: str, queue: str = "", name: str = "") -> None:
@@ -287,7 +258,7 @@ class Scene:
     def hear(self, name: str, count: int = 1) -> list[Heard]:
         """The same, and it is not written down."""
         queue = self._queues[self._sids[name]]
-        self._pump(lambda: len(queue) >= count, f"{count} messages on {name}; there are {list(queue)}")
+        self.pump(lambda: len(queue) >= count, f"{count} messages on {name}; there are {list(queue)}")
         return [queue.popleft() for _ in range(count)]
 
     def take(self, name: str) -> int:
@@ -306,20 +277,20 @@ class Scene:
 
     def events(self, count: int = 1, *, in_order: bool = True) -> list[dict[str, Any]]:
         """Wait for advisories and metrics."""
-        self._pump(lambda: len(self._events) >= count, f"{count} events; there are {list(self._events)}")
+        self.pump(lambda: len(self._events) >= count, f"{count} events; there are {list(self._events)}")
         found = [self._events.popleft() for _ in range(count)]
         lines = [f"    {each.subject} {each.payload.decode()}" for each in found]
         self.note("events:")
-        for line in lines if in_order else sorted(map(mask, lines)):
+        for line in lines if in_order else sorted(masked(line, _MASKS) for line in lines):
             self.note(line)
-        return [json.loads(each.payload) for each in found]
+        return [each.json for each in found]
 
     # -- what clients say -------------------------------------------------------------------------
 
     def say(self, message: Heard | str, payload: str | bytes = "+ACK") -> None:
         """Answer a delivery, ask for an answer to that, and wait for it."""
         subject = message if isinstance(message, str) else message.reply
-        answer = self._request(subject, _bytes(payload))
+        answer = self.request(subject, as_bytes(payload))
         text = payload if isinstance(payload, str) else repr(payload)
         self.note(f"{subject} {text or 'nothing'}: answered {answer.block!r} {answer.payload!r}")
 
@@ -342,14 +313,13 @@ class Scene:
 
     def try_request(self, subject: str, payload: bytes = b"+ACK") -> deque[Heard]:
         """Ask for something that may get no answer; what comes goes to the list."""
-        self._asked += 1
-        queue = self._answers[f"{_ANSWERS}.{self._asked}"] = deque()
-        self.send(subject, payload, f"{_ANSWERS}.{self._asked}")
+        reply, queue = self.expect()
+        self.send(subject, payload, reply)
         return queue
 
     def in_turn(self, consumer: str = "c") -> None:
         """Wait until everything is done that was said to the consumer: it takes one ack after the other."""
-        self._request(f"$JS.ACK.S.{consumer}.1.1.1.1.0", b"nonsense")
+        self.request(f"$JS.ACK.S.{consumer}.1.1.1.1.0", b"nonsense")
 
     def wait_a_moment(self, seconds: float) -> None:
         """So that there is a pause between messages, for those who are to keep it."""
@@ -358,18 +328,7 @@ class Scene:
     # -- the wire ---------------------------------------------------------------------------------
 
     def send(self, subject: str, payload: bytes = b"", reply: str = "", headers: str = "") -> None:
-        if headers:
-            block = f"NATS/1.0\r\n{headers}\r\n\r\n".encode()
-            line = f"HPUB {subject} {reply} {len(block)} {len(block) + len(payload)}\r\n"
-            self.wire.send(line.encode() + block + payload + b"\r\n")
-        else:
-            self.wire.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
-
-    def sync(self) -> None:
-        """Take in what the server had sent before it answers."""
-        self.wire.send(b"PING\r\n")
-        while (frame := self.wire.read_frame()) != b"PONG\r\n":
-            self._take(frame)
+        self.wire.send(publish(subject, payload, reply, text_block(headers)))
 
     def finish(self) -> None:
         """Nothing may be left that was not read."""
@@ -380,52 +339,6 @@ class Scene:
                 self.note(f"(too late) {subject}: {[str(each) for each in queue]}")
         for event in self._events:
             self.note(f"(nobody expected) {event}")
-
-    def _request(self, subject: str, payload: bytes, headers: str = "") -> Heard:
-        self._asked += 1
-        reply = f"{_ANSWERS}.{self._asked}"
-        queue = self._answers[reply] = deque()
-        self.send(subject, payload, reply, headers)
-        self._pump(lambda: bool(queue), f"an answer to {subject} {payload!r}")
-        del self._answers[reply]
-        return queue.popleft()
-
-    def _pump(self, enough: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not enough():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
-            self._take(self.wire.read_frame())
-
-    def _wait(self, check: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not check():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
-            time.sleep(0.01)
-
-    def _take(self, frame: bytes) -> None:
-        line, _, body = frame.partition(b"\r\n")
-        words = line.decode().split()
-        if words[0] not in ("MSG", "HMSG"):
-            raise AssertionError(f"unexpected {frame!r}")
-        sizes = 2 if words[0] == "HMSG" else 1
-        subject, sid, *reply = words[1 : len(words) - sizes]
-        header_size = int(words[-2]) if sizes == 2 else 0
-        body = body[: int(words[-1])]
-        heard = Heard(subject, reply[0] if reply else "", body[:header_size], body[header_size:])
-        if sid != "1":
-            self._queues[sid].append(heard)
-        elif subject in self._answers:
-            self._answers[subject].append(heard)
-        else:
-            self.note(f"(nobody asked) {heard}")
-
-
-def _bytes(body: Any) -> bytes:
-    if body is None:
-        return b""
-    if isinstance(body, bytes):
-        return body
-    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _place(info: Mapping[str, Any], *, floor: bool = True) -> str:
@@ -439,29 +352,3 @@ def _place(info: Mapping[str, Any], *, floor: bool = True) -> str:
     words += [key for key in ("push_bound", "paused") if info.get(key)]
     words += [f"{key} {info[key]}" for key in ("reset_seq",) if key in info]
     return ", ".join(words)
-
-
-class Recording:
-    """The transcripts of one test file."""
-
-    def __init__(self, module: str) -> None:
-        self._path = GOLDEN / f"{module.removeprefix('test_')}.txt"
-
-    def of(self, test: str) -> list[str] | None:
-        return self._sections().get(test)
-
-    def keep(self, test: str, lines: list[str]) -> None:
-        sections = self._sections()
-        sections[test] = lines
-        text = "\n".join(
-            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
-        )
-        self._path.write_text(text)
-
-    def _sections(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        if self._path.exists():
-            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
-                name, *lines = section.rstrip("\n").split("\n")
-                found[name] = lines
-        return found

@@ -1,20 +1,14 @@
-"""A client that writes down what it asks of a server and what it hears, to be compared with a recording.
-
-A test only acts: it creates streams, publishes, waits.  Every request and every answer becomes a line of its
-transcript, with times and ids masked, and at the end the transcript has to be the one that nats-server gave
-when it was recorded (``tests/golden/jetstream/publishing``).  So nothing an answer has can be forgotten
-in an assertion, and what nats-server says is there to be read.
-"""
+"""A client that publishes, and writes down what it asks of a server and what it hears (see `transcripts`)."""
 
 import base64
 import json
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from compat_kit import Message, as_bytes, eventually, header_block, publish
+from transcripts import Conversation, accounts_text, masked
 
 from millrace.testing.wire import WireClient
 
@@ -22,9 +16,6 @@ SECOND = 1_000_000_000
 ACCOUNTS = 200
 PATIENCE_S = 8.0
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "jetstream" / "publishing"
-_SECTION = "== "
-_ANSWERS = "_INBOX.kit"
 _SHOWN = 160  # bytes of a text that a transcript has in full
 
 _MASKS = (
@@ -39,22 +30,15 @@ _MASKS = (
 Headers = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Message):
     """A message that the server sent."""
-
-    subject: str
-    reply: str
-    block: bytes
-    payload: bytes
 
     def __str__(self) -> str:
         return f"{headers_text(self.block)}{text_of(self.payload)}"
 
 
-def block_of(headers: Headers) -> bytes:
-    lines = "".join(f"{key}: {value}\r\n" for key, value in headers.items())
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
+def _block(headers: Headers | bytes | None) -> bytes:
+    return headers if isinstance(headers, bytes) else header_block(headers)
 
 
 def headers_text(block: bytes) -> str:
@@ -75,54 +59,35 @@ def _short(text: str) -> str:
     return f"{text[:20]}… {len(text)} bytes"
 
 
-def mask(text: str) -> str:
-    for pattern, replacement in _MASKS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
 def config_text(
     jetstream: str = "{max_mem: 1G, max_file: 4G}", account: str = "enabled", more: str = ""
 ) -> str:
     """A server with many accounts that have JetStream, and a system account."""
-    accounts = "\n".join(
-        f"a{number}: {{jetstream: {account}, users: [{{user: a{number}, password: p}}]}}"
-        for number in range(ACCOUNTS)
-    )
+    accounts = accounts_text(ACCOUNTS, account)
     system = "SYS: {users: [{user: sys, password: p}]}"
     return f"{more}\njetstream: {jetstream}\nsystem_account: SYS\naccounts: {{\n{system}\n{accounts}\n}}\n"
 
 
-class Scenario:
+class Scenario(Conversation[Heard]):
     """One connection, and the transcript."""
 
-    def __init__(self, wire: WireClient, lines: list[str] | None = None) -> None:
-        self._wire = wire
-        self.lines: list[str] = [] if lines is None else lines
-        self._answers: dict[str, deque[Heard]] = {}
-        self._listening: dict[str, tuple[str, deque[Heard]]] = {}  # by sid: the subject, and what came
-        self._asked = 0
-        wire.send(f"SUB {_ANSWERS}.> 1\r\n".encode())
-        wire.round_trip()
-
-    def note(self, text: str) -> None:
-        """Add a line of the test's own."""
-        self.lines.append(mask(text))
+    def __init__(self, wire: WireClient, lines: list[str]) -> None:
+        super().__init__(wire, lines, Heard.read, _MASKS, PATIENCE_S)
+        self._sids: dict[str, str] = {}  # by the subject of the subscription
 
     # -- the API ----------------------------------------------------------------------------------
 
     def ask(self, request: str, body: Any = None) -> Any:
         """Make an API request that is not written down; its answer."""
-        payload = b"" if body is None else json.dumps(body).encode()
-        return json.loads(self._request(f"$JS.API.{request}", payload).payload)
+        return self.request(f"$JS.API.{request}", as_bytes(body)).json
 
     def api(self, request: str, body: Any = None) -> Any:
         """Make an API request; its whole answer is in the transcript."""
-        payload = b"" if body is None else json.dumps(body).encode()
-        answer = self._request(f"$JS.API.{request}", payload)
+        payload = as_bytes(body)
+        answer = self.request(f"$JS.API.{request}", payload)
         self.note(f"{request} {text_of(payload)}".rstrip())
         self.note(f"    {answer}")
-        return json.loads(answer.payload)
+        return answer.json
 
     def create(self, name: str = "S", **config: Any) -> None:
         """Create a stream, by default on `s.>` in memory; only a refusal is shown."""
@@ -169,49 +134,46 @@ class Scenario:
 
     def publish(self, subject: str, payload: bytes = b"", headers: Headers | bytes | None = None) -> Heard:
         """Publish and wait for the answer."""
-        answer = self._request(subject, payload, headers)
+        answer = self.request(subject, payload, _block(headers))
         self.note(f"{_publication(subject, payload, headers)}")
         self.note(f"    {answer}")
         return answer
 
     def tell(self, subject: str, payload: bytes = b"", headers: Headers | bytes | None = None) -> None:
         """Publish without asking for an answer."""
-        self._send(subject, "", payload, headers)
+        self.wire.send(publish(subject, payload, "", _block(headers)))
         self.note(f"(no reply) {_publication(subject, payload, headers)}")
 
     def send(self, subject: str, reply: str, payload: bytes = b"", headers: Headers | None = None) -> None:
         """Publish with a reply subject of the test's own; what comes there is `heard`."""
-        self._send(subject, reply, payload, headers)
+        self.wire.send(publish(subject, payload, reply, _block(headers)))
         self.note(f"{_publication(subject, payload, headers)} → {reply}")
 
     def ask_raw(self, subject: str, headers: Headers | None = None, tail: str = "") -> bytes:
         """Publish without writing it down, with a reply subject that ends like this; the answer's body."""
-        return self._request(subject, b"", headers, tail).payload
+        return self.request(subject, b"", _block(headers), tail).payload
 
     # -- listening --------------------------------------------------------------------------------
 
     def listen(self, subject: str) -> None:
-        sid = str(len(self._listening) + 2)
-        self._listening[sid] = (subject, deque())
-        self._wire.send(f"SUB {subject} {sid}\r\n".encode())
+        sid = self._sids[subject] = f"s{len(self._queues)}"
+        self._queues[sid] = deque()
+        self.wire.send(f"SUB {subject} {sid}\r\n".encode())
 
     def heard(self, subject: str, count: int, *, in_order: bool = True) -> list[Heard]:
         """Wait for messages of a subscription; they are in the transcript."""
-        queue = next(queue for wanted, queue in self._listening.values() if wanted == subject)
-        self._pump(lambda: len(queue) >= count, f"{count} messages on {subject}, {len(queue)} came: {queue}")
+        queue = self._queues[self._sids[subject]]
+        self.pump(lambda: len(queue) >= count, f"{count} messages on {subject}; there are {queue}")
         found = [queue.popleft() for _ in range(count)]
         lines = [f"    {each.subject} {each}" for each in found]
         self.note(f"heard on {subject}:")
-        for line in lines if in_order else sorted(map(mask, lines)):
+        for line in lines if in_order else sorted(masked(line, _MASKS) for line in lines):
             self.note(line)
         return found
 
     def wait_for(self, what: str, check: Callable[[], object]) -> None:
         """Ask until something is true that the server brings about by itself."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not check():
-            assert time.monotonic() < deadline, f"{what} did not come true within {PATIENCE_S} s"
-            time.sleep(0.02)
+        eventually(check, what, PATIENCE_S)
         self.note(f"then: {what}")
 
     def until(self, name: str = "S", **state: int) -> None:
@@ -222,80 +184,6 @@ class Scenario:
             lambda: all(self.info(name).get(key, 0) == value for key, value in state.items()),
         )
 
-    # -- inside -----------------------------------------------------------------------------------
-
-    def _request(
-        self, subject: str, payload: bytes, headers: Headers | bytes | None = None, tail: str = ""
-    ) -> Heard:
-        self._asked += 1
-        reply = f"{_ANSWERS}.{self._asked}{tail}"
-        queue = self._answers[reply] = deque()
-        self._send(subject, reply, payload, headers)
-        self._pump(lambda: bool(queue), f"an answer to {subject}")
-        del self._answers[reply]
-        return queue.popleft()
-
-    def _send(self, subject: str, reply: str, payload: bytes, headers: Headers | bytes | None) -> None:
-        words = [subject, *([reply] if reply else [])]
-        if headers is None:
-            line = " ".join(["PUB", *words, str(len(payload))])
-            self._wire.send(line.encode() + b"\r\n" + payload + b"\r\n")
-            return
-        block = headers if isinstance(headers, bytes) else block_of(headers)
-        line = " ".join(["HPUB", *words, str(len(block)), str(len(block) + len(payload))])
-        self._wire.send(line.encode() + b"\r\n" + block + payload + b"\r\n")
-
-    def _pump(self, enough: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not enough():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
-            self._take(self._wire.read_frame())
-
-    def _take(self, frame: bytes) -> None:
-        line, _, body = frame.partition(b"\r\n")
-        words = line.decode().split()
-        if words[0] not in ("MSG", "HMSG"):
-            raise AssertionError(f"unexpected {frame!r}")
-        sizes = 2 if words[0] == "HMSG" else 1
-        subject, sid, *reply = words[1 : len(words) - sizes]
-        header_size = int(words[-2]) if sizes == 2 else 0
-        body = body[: int(words[-1])]
-        heard = Heard(subject, reply[0] if reply else "", body[:header_size], body[header_size:])
-        if sid == "1":
-            if subject in self._answers:
-                self._answers[subject].append(heard)
-            else:
-                self.note(f"(nobody asked) {subject} {heard}")
-        else:
-            self._listening[sid][1].append(heard)
-
 
 def _publication(subject: str, payload: bytes, headers: Headers | bytes | None) -> str:
-    block = b"" if headers is None else headers if isinstance(headers, bytes) else block_of(headers)
-    return f"{subject} {headers_text(block)}{text_of(payload)}".rstrip()
-
-
-class Recording:
-    """The transcripts of one test file."""
-
-    def __init__(self, module: str) -> None:
-        self._path = GOLDEN / f"{module.removeprefix('test_')}.txt"
-
-    def of(self, test: str) -> list[str] | None:
-        return self._sections().get(test)
-
-    def keep(self, test: str, lines: list[str]) -> None:
-        sections = self._sections()
-        sections[test] = lines
-        text = "\n".join(
-            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
-        )
-        self._path.write_text(text)
-
-    def _sections(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        if self._path.exists():
-            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
-                name, *lines = section.rstrip("\n").split("\n")
-                found[name] = lines
-        return found
+    return f"{subject} {headers_text(_block(headers))}{text_of(payload)}".rstrip()

@@ -5,17 +5,14 @@ Frames of one inbox come in the order in which the server sent them.  That nothi
 waited for: the consumer's own count of deliveries and of waiting requests says so.
 """
 
-import json
-import re
 from typing import Any, Final
 
-from compat_kit import eventually
+from compat_kit import Message, as_bytes, eventually, publish
 
 from millrace.testing.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 MILLISECOND: Final = 1_000_000
-_STATUS: Final = re.compile(rb"NATS/1\.0 (\d{3}[^\r]*)")
 
 Event = tuple[str, str]
 Body = str | bytes | dict[str, Any]
@@ -75,9 +72,9 @@ class PullScene:
         self._publish(subject, reply, body)
         while True:
             frame = self.client.read_frame()
-            words = frame.split(b"\r\n", 1)[0].split()
-            if words[1] == reply.encode():
-                return json.loads(frame.split(b"\r\n", 1)[1])
+            message = Message.read(frame)
+            if message.subject == reply:
+                return message.json
             self._events.append(self._told(frame))
 
     # -- pulling ----------------------------------------------------------------------------------
@@ -129,27 +126,17 @@ class PullScene:
         self._publish(subject, f"{self.stream}-{reply}", body)
 
     def _publish(self, subject: str, reply: str, body: Body, headers: bytes = b"") -> None:
-        if isinstance(body, dict):
-            body = json.dumps(body)
-        payload = body if isinstance(body, bytes) else body.encode()
-        if headers:
-            sizes = f"{len(headers)} {len(headers) + len(payload)}"
-            self.client.send(f"HPUB {subject} {reply} {sizes}\r\n".encode() + headers + payload + b"\r\n")
-        else:
-            self.client.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        self.client.send(publish(subject, as_bytes(body), reply, headers))
 
     def _told(self, frame: bytes) -> Event:
-        line, _, rest = frame.partition(b"\r\n")
-        words = line.split()
-        size = int(words[-2]) if words[0] == b"HMSG" else 0
-        block, payload = rest[:size], rest[size:-2]
-        inbox = self._inboxes[words[2].decode()]
-        self.subjects.append(words[1].decode())
-        if _STATUS.match(block):
-            assert block.endswith(b"\r\n\r\n")
-            assert payload == b""
-            return inbox, "|".join(block[len("NATS/1.0 ") : -4].decode().split("\r\n"))
-        if len(words) == (6 if words[0] == b"HMSG" else 5):  # there is a reply subject: not an advisory
-            self.headers.append(block)
-            self.acks.append(words[3].decode())
-        return inbox, payload.decode()
+        message = Message.read(frame)
+        inbox = self._inboxes[message.sid]
+        self.subjects.append(message.subject)
+        if message.status:
+            assert message.block.endswith(b"\r\n\r\n")
+            assert message.payload == b""
+            return inbox, "|".join(message.block[len("NATS/1.0 ") : -4].decode().split("\r\n"))
+        if message.reply:  # not an advisory
+            self.headers.append(message.block)
+            self.acks.append(message.reply)
+        return inbox, message.payload.decode()

@@ -1,9 +1,8 @@
 """A client that makes streams of streams, and writes down what becomes of them.
 
-A test acts: it creates streams, publishes, waits until messages have arrived.  What it looks at goes to its
-transcript, with times and random names masked: every message with its sequence, subject, headers and
-payload, the state of a stream, and every field of `mirror` and `sources` in its info.  The transcript has to
-be the one that nats-server gave when it was recorded (``tests/golden/jetstream/sourcing``).
+A test acts: it creates streams, publishes, waits until messages have arrived (see `transcripts`).  What it
+looks at is every message with its sequence, subject, headers and payload, the state of a stream, and every
+field of `mirror` and `sources` in its info.
 
 Nothing is slept for: what a test expects is waited for.
 """
@@ -11,12 +10,12 @@ Nothing is slept for: what a test expects is waited for.
 import base64
 import json
 import re
-import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
+
+from compat_kit import Message, as_bytes, eventually, publish, text_block
+from transcripts import Conversation, accounts_text, masked
 
 from millrace.testing.wire import WireClient
 
@@ -24,8 +23,6 @@ SECOND: Final = 1_000_000_000
 ACCOUNTS: Final = 200
 PATIENCE_S: Final = 10.0
 
-GOLDEN: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "sourcing"
-_SECTION: Final = "== "
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "num_subjects", "num_deleted", "deleted")
 _MASKS: Final = (
     (re.compile(r"(\$JS\.ACK\.\S+\.\d+\.\d+\.\d+)\.\d{19}\.(\d+)"), r"\1.<ts>.\2"),
@@ -38,33 +35,22 @@ _MASKS: Final = (
     (re.compile(r"_R_\.\S+"), "_R_.<any>"),
     (re.compile(r'("active": )\d+'), r"\1<ns>"),
     (re.compile(r"(Nats-Stream-Identity: )[0-9A-Za-z]{8}"), r"\1<identity>"),
+    (re.compile(r"(Nats-Stream-Source: \S+ \d+ \S+ \S+ \S+) [0-9A-Za-z]{8}"), r"\1 <identity>"),
 )
-_SOURCE: Final = re.compile(r"(Nats-Stream-Source: \S+ \d+ \S+ \S+ \S+) [0-9A-Za-z]{8}")
 
 
 def mask(text: str) -> str:
-    for pattern, replacement in _MASKS:
-        text = pattern.sub(replacement, text)
-    return _SOURCE.sub(r"\1 <identity>", text)
+    return masked(text, _MASKS)
 
 
 def config_text(more: str = "") -> str:
     """A server with many accounts that have JetStream."""
-    accounts = "\n".join(
-        f"a{number}: {{jetstream: enabled, users: [{{user: a{number}, password: p}}]}}"
-        for number in range(ACCOUNTS)
-    )
+    accounts = accounts_text(ACCOUNTS)
     return f"{more}\njetstream: {{max_mem: 1G, max_file: 8G}}\naccounts: {{\n{accounts}\n}}\n"
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Message):
     """A message that the server sent."""
-
-    subject: str
-    reply: str
-    block: bytes
-    payload: bytes
 
     def __str__(self) -> str:
         words = [self.subject, block_text(self.block), self.payload.decode()]
@@ -80,20 +66,11 @@ def block_text(block: bytes) -> str:
     return f"[{text}]".replace("\f", ",")
 
 
-class Scene:
+class Scene(Conversation[Heard]):
     """One connection and the transcript."""
 
     def __init__(self, wire: WireClient, lines: list[str]) -> None:
-        self.wire = wire
-        self.lines = lines
-        self._answers: dict[str, deque[Heard]] = {}
-        self._queues: dict[str, deque[Heard]] = {}
-        self._asked = 0
-        wire.send(b"SUB answer.> 1\r\n")
-        wire.round_trip()
-
-    def note(self, text: str) -> None:
-        self.lines.append(mask(text))
+        super().__init__(wire, lines, Heard.read, _MASKS, PATIENCE_S)
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -111,10 +88,9 @@ class Scene:
         return answer
 
     def _json(self, subject: str, body: Any) -> Any:
-        payload = b"" if body is None else json.dumps(body).encode()
-        answer = self.request(subject, payload)
-        assert not answer.block.startswith(b"NATS/1.0 503"), f"nobody serves {subject}"
-        return json.loads(answer.payload)
+        answer = self.request(subject, as_bytes(body))
+        assert not answer.status.startswith("503"), f"nobody serves {subject}"
+        return answer.json
 
     def stream(self, name: str, **config: Any) -> None:
         """Create a stream; only what is asked for is shown."""
@@ -135,7 +111,7 @@ class Scene:
 
     def publish(self, subject: str, *payloads: str, headers: str = "") -> None:
         for payload in payloads or ("",):
-            answer = self.request(subject, payload.encode(), headers)
+            answer = self.request(subject, payload.encode(), text_block(headers))
             shown = headers.replace("\r\n", "; ")
             self.note(f"publish {subject} {shown} {payload}: {answer.payload.decode()}".replace("  ", " "))
 
@@ -170,10 +146,7 @@ class Scene:
         self.wait(check, f"{name} to fail")
 
     def wait(self, check: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-        deadline = time.monotonic() + patience_s
-        while not check():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
-            time.sleep(0.02)
+        eventually(check, what, patience_s)
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -229,77 +202,13 @@ class Scene:
         self._asked += 1
         inbox = f"pull.{self._asked}"
         queue = self.listen(inbox)
-        body = json.dumps({"batch": count})
+        body = as_bytes({"batch": count})
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-        self.wire.send(f"PUB {subject} {inbox} {len(body)}\r\n{body}\r\n".encode())
-        while len(queue) < count:
-            self._take(self.wire.read_frame())
+        self.wire.send(publish(subject, body, inbox))
+        self.pump(lambda: len(queue) >= count, f"{count} messages of {consumer}; there are {queue}")
         for heard in queue:
             self.note(f"    {heard} → {heard.reply}")
         return list(queue)
-
-    def sync(self) -> None:
-        """Take in what the server had sent before it answers."""
-        self.wire.send(b"PING\r\n")
-        while (frame := self.wire.read_frame()) != b"PONG\r\n":
-            self._take(frame)
-
-    def request(self, subject: str, payload: bytes = b"", headers: str = "") -> Heard:
-        self._asked += 1
-        reply = f"answer.{self._asked}"
-        queue = self._answers[reply] = deque()
-        if headers:
-            block = f"NATS/1.0\r\n{headers}\r\n\r\n".encode()
-            line = f"HPUB {subject} {reply} {len(block)} {len(block) + len(payload)}\r\n"
-            self.wire.send(line.encode() + block + payload + b"\r\n")
-        else:
-            self.wire.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
-        deadline = time.monotonic() + PATIENCE_S
-        while not queue:
-            assert time.monotonic() < deadline, f"no answer to {subject} {payload!r}"
-            self._take(self.wire.read_frame())
-        del self._answers[reply]
-        return queue.popleft()
-
-    def _take(self, frame: bytes) -> None:
-        line, _, body = frame.partition(b"\r\n")
-        words = line.decode().split()
-        assert words[0] in ("MSG", "HMSG"), frame
-        sizes = 2 if words[0] == "HMSG" else 1
-        subject, sid, *reply = words[1 : len(words) - sizes]
-        header_size = int(words[-2]) if sizes == 2 else 0
-        body = body[: int(words[-1])]
-        heard = Heard(subject, reply[0] if reply else "", body[:header_size], body[header_size:])
-        if sid != "1":
-            self._queues[sid].append(heard)
-        elif subject in self._answers:
-            self._answers[subject].append(heard)
-
-
-class Recording:
-    """The transcripts of one test file."""
-
-    def __init__(self, module: str) -> None:
-        self._path = GOLDEN / f"{module.removeprefix('test_')}.txt"
-
-    def of(self, test: str) -> list[str] | None:
-        return self._sections().get(test)
-
-    def keep(self, test: str, lines: list[str]) -> None:
-        sections = self._sections()
-        sections[test] = lines
-        text = "\n".join(
-            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
-        )
-        self._path.write_text(text)
-
-    def _sections(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        if self._path.exists():
-            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
-                name, *lines = section.rstrip("\n").split("\n")
-                found[name] = lines
-        return found
 
 
 def _by_config(inflow: dict[str, Any]) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from compat_kit import header_block
 from sourcing_kit import SECOND, Scene
 
 
@@ -287,8 +288,10 @@ def test_counters_and_batches_are_mirrored_as_they_are(js: Scene) -> None:
     origin(js, allow_msg_counter=True)
     js.stream("B", subjects=["b"], allow_atomic=True)
     js.publish("o.1", "", "", headers="Nats-Incr: 5")
-    js.request("b", b"first", "Nats-Batch-Id: x\r\nNats-Batch-Sequence: 1")
-    js.request("b", b"second", "Nats-Batch-Id: x\r\nNats-Batch-Sequence: 2\r\nNats-Batch-Commit: 1")
+    batch = {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"}
+    js.request("b", b"first", header_block(batch))
+    batch |= {"Nats-Batch-Sequence": "2", "Nats-Batch-Commit": "1"}
+    js.request("b", b"second", header_block(batch))
     js.stream("M", mirror={"name": "O"})
     js.stream("N", mirror={"name": "B"})
     js.until("M", last_seq=2)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from compat_kit import eventually
+from compat_kit import Message, as_bytes, eventually, header_block, publish
 
 from millrace.testing.wire import WireClient
 
@@ -24,30 +24,13 @@ RECORDINGS: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "stream
 _TIMES: Final = frozenset({"ts", "created", "first_ts", "last_ts", "time", "now", "start"})
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 _STAMP: Final = re.compile(r"(Nats-Time-Stamp: )\S+")
-_STATUS: Final = re.compile(rb"NATS/1\.0 \d{3}")
 
 Transcript = list[dict[str, Any]]
 Body = bytes | str | dict[str, Any] | list[Any]
 
 
-class Reply:
+class Reply(Message):
     """One message that came back."""
-
-    def __init__(self, frame: bytes) -> None:
-        line, _, rest = frame.partition(b"\r\n")
-        words = line.split()
-        size = int(words[-2]) if words[0] == b"HMSG" else 0
-        self.subject = words[1].decode()
-        self.headers = rest[:size]
-        self.payload = rest[size:-2]
-
-    @property
-    def is_status(self) -> bool:
-        return _STATUS.match(self.headers) is not None
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.payload)
 
     def recorded(self) -> Any:
         """What of it is compared: the JSON, or the text, and the lines of the headers if there are any."""
@@ -55,10 +38,10 @@ class Reply:
             content = masked(json.loads(self.payload))
         except ValueError:
             content = self.payload.decode(errors="backslashreplace")
-        if not self.headers:
+        if not self.block:
             return content
-        lines = self.headers.decode().split("\r\n")
-        assert lines[-2:] == ["", ""], self.headers
+        lines = self.block.decode().split("\r\n")
+        assert lines[-2:] == ["", ""], self.block
         return {"headers": [_STAMP.sub(r"\1<time>", line) for line in lines[:-2]], "payload": content}
 
 
@@ -94,13 +77,13 @@ class Session:
         """Ask `$JS.API.<verb>` and take the one answer into the transcript; gives the JSON of it."""
         reply = self.request(f"$JS.API.{verb}", body, headers)[0]
         self._note(verb, [reply])
-        return reply.document if not reply.headers else None
+        return reply.json if not reply.block else None
 
     def ask_subject(self, subject: str, body: Body = b"", headers: dict[str, str] | None = None) -> Any:
         """As `ask`, for any other subject."""
         reply = self.request(subject, body, headers)[0]
         self._note(subject, [reply])
-        return reply.document if not reply.headers else None
+        return reply.json if not reply.block else None
 
     def get(self, place: str, body: Body = b"", headers: dict[str, str] | None = None) -> list[Reply]:
         """Ask `$JS.API.DIRECT.GET.<place>` and take one answer, or all up to a status."""
@@ -118,9 +101,9 @@ class Session:
         self._send(subject, body, headers)
         silent = self._asked
         self._send("$JS.API.INFO", b"", None)
-        replies = [Reply(self.client.read_frame())]
+        replies = [Reply.read(self.client.read_frame())]
         while replies[-1].subject != f"answer.{self._asked}":
-            replies.append(Reply(self.client.read_frame()))
+            replies.append(Reply.read(self.client.read_frame()))
         rest = self.client.round_trip()
         assert not rest, rest
         self._note(subject, [each for each in replies if each.subject == f"answer.{silent}"])
@@ -143,7 +126,7 @@ class Session:
 
     def do(self, verb: str, body: Body = b"") -> Any:
         """Ask for something that must succeed."""
-        answer = self.request(f"$JS.API.{verb}", body, None)[0].document
+        answer = self.request(f"$JS.API.{verb}", body, None)[0].json
         assert "error" not in answer, answer
         return answer
 
@@ -156,7 +139,7 @@ class Session:
 
     def publish(self, subject: str, payload: Body = b"", headers: dict[str, str] | None = None) -> int:
         """Publish and return the sequence."""
-        answer = self.request(subject, payload, headers)[0].document
+        answer = self.request(subject, payload, headers)[0].json
         assert "error" not in answer, answer
         sequence: int = answer["seq"]
         return sequence
@@ -166,7 +149,7 @@ class Session:
         for number, subject in enumerate(subjects, 1):
             self._send(subject, str(number), None)
         for _ in subjects:
-            answer = Reply(self.client.read_frame()).document
+            answer = Reply.read(self.client.read_frame()).json
             assert "error" not in answer, answer
 
     def request(
@@ -174,9 +157,9 @@ class Session:
     ) -> list[Reply]:
         """One answer, or all up to a status; nothing else may come."""
         self._send(subject, body, headers)
-        replies = [Reply(self.client.read_frame())]
-        while many and not replies[-1].is_status:
-            replies.append(Reply(self.client.read_frame()))
+        replies = [Reply.read(self.client.read_frame())]
+        while many and not replies[-1].status:
+            replies.append(Reply.read(self.client.read_frame()))
         strays = self.client.round_trip()
         assert not strays, strays
         assert {each.subject for each in replies} == {f"answer.{self._asked}"}
@@ -186,15 +169,8 @@ class Session:
 
     def _send(self, subject: str, body: Body, headers: dict[str, str] | None) -> None:
         self._asked += 1
-        payload = as_bytes(body)
         reply = f"answer.{self._asked}"
-        if headers is None:
-            self.client.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
-            return
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        block = f"NATS/1.0\r\n{lines}\r\n".encode()
-        sizes = f"{len(block)} {len(block) + len(payload)}"
-        self.client.send(f"HPUB {subject} {reply} {sizes}\r\n".encode() + block + payload + b"\r\n")
+        self.client.send(publish(subject, as_bytes(body), reply, header_block(headers)))
 
     def _note(self, asked: str, replies: list[Reply]) -> None:
         answers = [each.recorded() for each in replies]
@@ -204,12 +180,6 @@ class Session:
 OpenSession = Callable[..., Session]  # server, user and options of CONNECT
 Prepare = Callable[[Session], None]
 JsWith = Callable[[Prepare], Session]
-
-
-def as_bytes(body: Body) -> bytes:
-    if isinstance(body, bytes):
-        return body
-    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
 
 class Recordings:

@@ -43,7 +43,7 @@ def test_streams_may_not_overlap(js: Session, first: Any, second: Any) -> None:
     if first == [">"]:
         of_first["no_ack"] = True
     js.create("S", **of_first)
-    answer = js.request("$JS.API.STREAM.CREATE.T", {"name": "T", **of_second})[0].document
+    answer = js.request("$JS.API.STREAM.CREATE.T", {"name": "T", **of_second})[0].json
     js.note(answer.get("error"), asked="STREAM.CREATE.T")
     js.ask("STREAM.NAMES", {"subject": ">"})
 

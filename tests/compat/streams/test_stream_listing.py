@@ -43,7 +43,7 @@ def five_streams(js: Session) -> None:
 )
 def test_pages(js_with: JsWith, endpoint: str, body: Any) -> None:
     js = js_with(five_streams)
-    answer = js.request(f"$JS.API.{endpoint}", body)[0].document
+    answer = js.request(f"$JS.API.{endpoint}", body)[0].json
     # A mirror has what its origin has, sooner or later.
     if endpoint == "STREAM.LIST" and "error" not in answer:
         answer["streams"] = [
@@ -119,7 +119,7 @@ def gaps_in_memory(js: Session) -> None:
 )
 def test_info_on_request(js_with: JsWith, gaps: Prepare, body: Any) -> None:
     js = js_with(gaps)
-    answer = js.request("$JS.API.STREAM.INFO.S", body)[0].document
+    answer = js.request("$JS.API.STREAM.INFO.S", body)[0].json
     answer.pop("config", None)
     js.note_masked(answer, asked="STREAM.INFO.S")
 

@@ -1,0 +1,151 @@
+"""What a client does and hears, line by line, held against what nats-server said when it was recorded.
+
+A test only acts: it asks, publishes, waits.  Each step is a line of its transcript, with what differs from
+run to run masked, and at the end the transcript has to be the recorded one.  So nothing an answer has can be
+forgotten in an assertion, and what nats-server says is there to be read: in `tests/golden/jetstream`, in a
+folder named as the tests'.  `pytest --server=nats-server --record-shapes -n0` records anew.
+
+Not here: what the clients of each folder can do (its `…_kit`), and how messages look in their transcripts.
+"""
+
+import difflib
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import pytest
+from compat_kit import Message, publish
+
+from millrace.testing.reference import ServerKind
+from millrace.testing.wire import WireClient
+
+Masks = Sequence[tuple[re.Pattern[str], str]]
+Heard = TypeVar("Heard", bound=Message)
+
+_GOLDEN: Final = Path(__file__).parents[1] / "golden" / "jetstream"
+_SECTION: Final = "== "
+_ANSWERS: Final = "answer"
+_ANSWERS_SID: Final = "1"
+
+
+def masked(text: str, masks: Masks) -> str:
+    """The text without what differs from run to run."""
+    for pattern, replacement in masks:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def accounts_text(count: int, jetstream: str = "enabled") -> str:
+    """Of a configuration: accounts a0, a1 and so on, each with a user of its name."""
+    return "\n".join(
+        f"a{number}: {{jetstream: {jetstream}, users: [{{user: a{number}, password: p}}]}}"
+        for number in range(count)
+    )
+
+
+class Conversation(Generic[Heard]):
+    """One connection and the transcript, which it may share with others of the test."""
+
+    def __init__(
+        self,
+        wire: WireClient,
+        lines: list[str],
+        read: Callable[[bytes], Heard],
+        masks: Masks,
+        patience_s: float,
+    ) -> None:
+        self.wire = wire
+        self.lines = lines
+        self._read = read
+        self._masks = masks
+        self._patience_s = patience_s
+        self._answers: dict[str, deque[Heard]] = {}
+        self._queues: dict[str, deque[Heard]] = {}  # by sid
+        self._asked = 0
+        wire.send(f"SUB {_ANSWERS}.> {_ANSWERS_SID}\r\n".encode())
+        wire.round_trip()
+
+    def note(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append(masked(text, self._masks))
+
+    def sync(self) -> None:
+        """Take in what the server had sent before it answers."""
+        self.wire.send(b"PING\r\n")
+        while (frame := self.wire.read_frame()) != b"PONG\r\n":
+            self._take(frame)
+
+    def expect(self, tail: str = "") -> tuple[str, deque[Heard]]:
+        """A reply subject that nobody has used, and where its answers will be."""
+        self._asked += 1
+        reply = f"{_ANSWERS}.{self._asked}{tail}"
+        queue = self._answers[reply] = deque()
+        return reply, queue
+
+    def request(self, subject: str, payload: bytes = b"", block: bytes = b"", tail: str = "") -> Heard:
+        """Ask and wait for the answer; nothing is written down.  `tail`: how the reply subject ends."""
+        reply, queue = self.expect(tail)
+        self.wire.send(publish(subject, payload, reply, block))
+        self.pump(lambda: bool(queue), f"an answer to {subject} {payload!r}")
+        del self._answers[reply]
+        return queue.popleft()
+
+    def pump(self, enough: Callable[[], bool], what: str) -> None:
+        """Take in what comes until it is enough."""
+        deadline = time.monotonic() + self._patience_s
+        while not enough():
+            assert time.monotonic() < deadline, f"waited in vain for {what}"
+            self._take(self.wire.read_frame())
+
+    def _take(self, frame: bytes) -> None:
+        heard = self._read(frame)
+        if heard.sid != _ANSWERS_SID:
+            self._queues[heard.sid].append(heard)
+        elif heard.subject in self._answers:
+            self._answers[heard.subject].append(heard)
+        else:
+            self.note(f"(nobody asked) {heard.subject} {heard}")
+
+
+class Recording:
+    """The transcripts of one test file."""
+
+    def __init__(self, test_file: Path) -> None:
+        self._path = _GOLDEN / test_file.parent.name / f"{test_file.stem.removeprefix('test_')}.txt"
+
+    def of(self, test: str) -> list[str] | None:
+        return self._sections().get(test)
+
+    def keep(self, test: str, lines: list[str]) -> None:
+        sections = self._sections()
+        sections[test] = lines
+        text = "\n".join(
+            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
+        )
+        self._path.write_text(text)
+
+    def _sections(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        if self._path.exists():
+            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
+                name, *lines = section.rstrip("\n").split("\n")
+                found[name] = lines
+        return found
+
+
+def compare(item: pytest.Function, lines: list[str]) -> None:
+    """Hold what a test has written down against its recording, or make that of it."""
+    recording = Recording(item.path)
+    kind = item.funcargs["server_kind"]
+    name = item.name.replace(f"{kind}-", "").replace(f"-{kind}", "").replace(f"[{kind}]", "")
+    if item.config.getoption("--record-shapes"):
+        if kind is ServerKind.NATS_SERVER:
+            recording.keep(name, lines)
+        return
+    expected = recording.of(name)
+    assert expected is not None, f"{name} was never recorded"
+    differences = difflib.unified_diff(expected, lines, "recorded", "now", lineterm="", n=3)
+    assert lines == expected, "\n" + "\n".join(differences)
