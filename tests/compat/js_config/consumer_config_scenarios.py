@@ -4,16 +4,14 @@ A scenario has an account of its own, which may have limits, on one of two serve
 has limits for consumers.  What nats-server answered is in tests/golden/jetstream/consumer_config.json.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from config_suite import PLAIN, SUBSCRIBE, TIGHT, Scenario, Step, Suite
 
 MILLISECOND = 10**6
 SECOND = 10**9
 FUTURE = "2100-01-01T00:00:00Z"
 PAST = "2020-01-01T00:00:00Z"
-
-PLAIN = "plain"
-TIGHT = "tight"
 
 SERVERS: dict[str, dict[str, Any]] = {
     PLAIN: {"max_mem": 2**30, "max_file": 2**32},
@@ -23,24 +21,6 @@ SERVERS: dict[str, dict[str, Any]] = {
         "limits": {"max_ack_pending": 500, "max_request_batch": 50, "default_max_consumers": 2},
     },
 }
-
-SUBSCRIBE = "SUBSCRIBE"  # a step that is no request: somebody listens to the subject that is its body
-
-
-@dataclass(frozen=True)
-class Step:
-    """One request below ``$JS.API.``; a body that is text is sent as it is."""
-
-    request: str
-    body: Any
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    steps: list[Step]
-    server: str = PLAIN
-    account: dict[str, int | bool] = field(default_factory=dict)
 
 
 def stream(name: str = "S", **fields: Any) -> Step:
@@ -1040,3 +1020,5 @@ SCENARIOS = [
     ),
     *_LONG,
 ]
+
+CONSUMER_CONFIG = Suite("consumer_config", SERVERS, SCENARIOS, scenery=("STREAM.",))

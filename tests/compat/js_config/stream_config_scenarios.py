@@ -4,35 +4,17 @@ A scenario has an account of its own, which may have limits, on one of two serve
 of everything, or `tight`.  What nats-server answered is in tests/golden/jetstream/stream_config.json.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from config_suite import PLAIN, TIGHT, Scenario, Step, Suite
 
 SECOND = 10**9
 MEGABYTE = 2**20
 
-PLAIN = "plain"
-TIGHT = "tight"
-
-SERVERS = {
+SERVERS: dict[str, dict[str, Any]] = {
     PLAIN: {"max_mem": 1024 * MEGABYTE, "max_file": 4096 * MEGABYTE},
     TIGHT: {"max_mem": MEGABYTE, "max_file": MEGABYTE, "limits": {"duplicate_window": '"1m"'}},
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """One request below ``$JS.API.``; a body that is text is sent as it is."""
-
-    request: str
-    body: Any
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    steps: list[Step]
-    server: str = PLAIN
-    account: dict[str, int | bool] = field(default_factory=dict)
 
 
 def create(name: str = "S", **fields: Any) -> Step:
@@ -862,3 +844,5 @@ SCENARIOS = [
     *(Scenario(name, [create(**fields)]) for name, fields in ALONE.items()),
     *_LONG,
 ]
+
+STREAM_CONFIG = Suite("stream_config", SERVERS, SCENARIOS)

@@ -2,21 +2,21 @@
 
 import pytest
 from compat_kit import ServerFactory
-from consumer_config_recording import accounts_of, answers, config_text, recorded_answers
-from consumer_config_scenarios import SCENARIOS, SERVERS, Scenario
+from config_suite import Scenario
+from consumer_config_scenarios import CONSUMER_CONFIG
 
 from millrace.testing.reference import ServerKind
 
-_RECORDED = recorded_answers()
+_RECORDED = CONSUMER_CONFIG.recorded()
 _CASES = [
     pytest.param(account, scenario, id=scenario.name)
-    for server in SERVERS
-    for account, scenario in accounts_of(server)
+    for server in CONSUMER_CONFIG.servers
+    for account, scenario in CONSUMER_CONFIG.accounts_of(server)
 ]
 
 
 def test_the_recording_is_of_these_consumer_scenarios(server_kind: ServerKind) -> None:
-    assert {each.name: len(each.steps) for each in SCENARIOS} == {
+    assert {each.name: len(each.steps) for each in CONSUMER_CONFIG.scenarios} == {
         name: len(steps) for name, steps in _RECORDED.items()
     }
 
@@ -25,5 +25,5 @@ def test_the_recording_is_of_these_consumer_scenarios(server_kind: ServerKind) -
 async def test_answers_consumer_requests_as_recorded(
     shared_server: ServerFactory, account: str, scenario: Scenario
 ) -> None:
-    server = shared_server(config=config_text(scenario.server), jetstream=True)
-    assert await answers(server.client_url, account, scenario) == _RECORDED[scenario.name]
+    server = shared_server(config=CONSUMER_CONFIG.config_text(scenario.server), jetstream=True)
+    assert await CONSUMER_CONFIG.answers(server.client_url, account, scenario) == _RECORDED[scenario.name]
