@@ -1,0 +1,1 @@
+"""Ranges of a stream as Arrow record batches, built from its log."""

@@ -1,0 +1,117 @@
+"""Which messages of a stretch of a segment are wanted, and where in the file they lie.
+
+Made in a worker from tables that were copied on the log's thread (``lease``), so nothing here is shared.
+"""
+
+from array import array
+from typing import Any
+
+import cython
+
+_SUBJECT_MASK = 0x7FFFFFFF  # the top bit of a subject's number says that the message has headers
+
+
+class Picks:
+    """Offsets, ends and sequences of the messages to be read, in order."""
+
+    def __init__(
+        self,
+        count: int,
+        offsets: bytes,
+        seqs: bytes,
+        first_seq: int,
+        removed: bytes,
+        first_ordinal: int,
+        subject_of: bytes,
+        wanted: bytes | None,
+    ) -> None:
+        """Of `count` messages from `first_ordinal` on what is not removed and has a wanted subject.
+
+        `offsets` has one more, the end of the last; without `seqs` they begin with `first_seq`, without gaps.
+        """
+        self.count = 0
+        self._offsets: Any = array("q", bytes(8 * count))
+        self._ends: Any = array("q", bytes(8 * count))
+        self._seqs: Any = array("q", bytes(8 * count))
+        if len(offsets) < 4 * (count + 1) or (seqs and len(seqs) < 8 * count):
+            raise ValueError("tables are too short")
+        if wanted is not None and len(subject_of) < 4 * count:
+            raise ValueError("tables are too short")
+        self._choose(count, offsets, seqs, first_seq, removed, first_ordinal, subject_of, wanted)
+
+    def _choose(
+        self,
+        count: int,
+        offsets: bytes,
+        seqs: bytes,
+        first_seq: int,
+        removed: bytes,
+        first_ordinal: int,
+        subject_of: bytes,
+        wanted: bytes | None,
+    ) -> None:
+        places = offsets
+        numbers = seqs
+        bits = removed
+        bit_count = 8 * len(removed)
+        subjects = subject_of
+        filtered = wanted is not None
+        flags = wanted if wanted is not None else b""
+        flag_p = flags
+        flag_count = len(flags)
+        listed = len(seqs) > 0
+        out_offsets = self._offsets.data.as_longlongs if cython.compiled else self._offsets
+        out_ends = self._ends.data.as_longlongs if cython.compiled else self._ends
+        out_seqs = self._seqs.data.as_longlongs if cython.compiled else self._seqs
+        found = 0
+        with cython.nogil:
+            for index in range(count):
+                ordinal = first_ordinal + index
+                if ordinal < bit_count and (bits[ordinal >> 3] >> (ordinal & 7)) & 1:
+                    continue
+                if filtered:
+                    number = _number(subjects, 4 * index) & _SUBJECT_MASK
+                    if number >= flag_count or not flag_p[number]:
+                        continue
+                out_offsets[found] = _number(places, 4 * index)
+                out_ends[found] = _number(places, 4 * index + 4)
+                out_seqs[found] = _long(numbers, 8 * index) if listed else first_seq + index
+                found += 1
+        self.count = found
+
+    def seq(self, index: int) -> int:
+        return int(self._seqs[index])
+
+    def offset(self, index: int) -> int:
+        return int(self._offsets[index])
+
+    def end(self, index: int) -> int:
+        return int(self._ends[index])
+
+    def group_end(self, start: int, most_bytes: int, widest_gap: int) -> int:
+        """The index behind the last message that is worth reading together with the one at `start`."""
+        offsets = self._offsets.data.as_longlongs if cython.compiled else self._offsets
+        ends = self._ends.data.as_longlongs if cython.compiled else self._ends
+        first = offsets[start]
+        index = start + 1
+        while index < self.count:
+            if ends[index] - first > most_bytes or offsets[index] - ends[index - 1] > widest_gap:
+                break
+            index += 1
+        return index
+
+
+def _number(p: bytes, at: int) -> int:
+    if cython.compiled:
+        number = p[at + 3]
+        number = number << 8 | p[at + 2]
+        number = number << 8 | p[at + 1]
+        return number << 8 | p[at]
+    return int.from_bytes(p[at : at + 4], "little")
+
+
+def _long(p: bytes, at: int) -> int:
+    if cython.compiled:
+        number = _number(p, at + 4)
+        return number << 32 | _number(p, at)
+    return int.from_bytes(p[at : at + 8], "little")
