@@ -6,12 +6,19 @@ not messages are dealt with here.  Not here: what to do when it ends (`async_pub
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
 from millrace.wire.errors import NotConnected, ProtocolViolation, WireError
-from millrace.wire.login import ServerInfo, connect_frames, read_info, refusal, tls_context, wants_tls
+from millrace.wire.login import (
+    ServerInfo,
+    connect_frames,
+    read_info,
+    reason_of,
+    refusal,
+    tls_context,
+    wants_tls,
+)
 from millrace.wire.options import LinkOptions, ServerAddress
 from millrace.wire.parser import Op, Parser
 
@@ -192,18 +199,8 @@ async def open_connection(
         raise
     except (OSError, TimeoutError) as error:
         connection.close()
-        raise NotConnected(f"{server}: {_reason(error)}") from None
+        raise NotConnected(f"{server}: {reason_of(error)}") from None
     except BaseException:
         with contextlib.suppress(OSError):
             connection.close()
         raise
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, TimeoutError):
-        return "no connection in time"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -49,6 +49,7 @@ from millrace.wire.login import (
     known_servers,
     new_inbox,
     read_info,
+    reason_of,
     refusal,
     tls_context,
     wants_tls,
@@ -136,7 +137,7 @@ class BlockingLink:
             except NotConnected as error:
                 failures.append(error)
             except (OSError, ProtocolViolation) as error:
-                failures.append(NotConnected(f"{server}: {_reason(error)}"))
+                failures.append(NotConnected(f"{server}: {reason_of(error)}"))
             else:
                 self._broken = None
                 return
@@ -275,7 +276,7 @@ class BlockingLink:
         return True
 
     def _lost(self, error: OSError) -> NotConnected:
-        return NotConnected(f"the connection to {self.server} broke: {_reason(error)}")
+        return NotConnected(f"the connection to {self.server} broke: {reason_of(error)}")
 
     def take(self, op: int) -> None:
         """Do what the link does about an operation that is not a message."""
@@ -474,13 +475,3 @@ def _sub(subject: str, queue: str, sid: int) -> bytes:
     check_subject(subject)
     middle = f" {queue}" if queue else ""
     return f"SUB {subject}{middle} {sid}\r\n".encode()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, TimeoutError):
-        return "no connection in time"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -11,6 +11,7 @@ No sockets here: the steps around these are the same for sockets that block (`bl
 of an event loop (`publishers`).
 """
 
+import os
 import secrets
 import ssl
 from dataclasses import dataclass
@@ -200,3 +201,14 @@ def known_servers(options: LinkOptions, info: ServerInfo | None) -> list[ServerA
             seen.add((told.host, told.port))
             servers.append(ServerAddress(told.host, told.port, first.tls, first.user, first.password))
     return servers
+
+
+def reason_of(error: Exception) -> str:
+    """Why there is no connection, in words without addresses: those are told anyway."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
+    return str(error) or type(error).__name__
