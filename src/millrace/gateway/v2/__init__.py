@@ -1,0 +1,1 @@
+"""The gateway's own REST API, under /v2; docs/gateway-v2.md has the table of its resources."""
