@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 import millrace
+from millrace.cli.pipeline import app as pipeline
 from millrace.cli.serve import serve as run_serve
 from millrace.cli.transfer import backup, restore_command
 
@@ -17,6 +18,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(pipeline, name="pipeline")
 
 
 class RawCommand(TyperCommand):

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructType
 
 from millrace.spark import option_values
+from millrace.spark.jobs.admin import StreamAdmin
 from millrace.spark.jobs.checkpoint import Checkpoint
 from millrace.spark.jobs.compaction import compact
 from millrace.spark.jobs.context import JobContext, trigger
@@ -24,7 +25,6 @@ from millrace.spark.jobs.errors import TableError
 from millrace.spark.jobs.files import open_files
 from millrace.spark.jobs.reading import read_stream, require_format
 from millrace.spark.jobs.settings import Archive
-from millrace.spark.jobs.streams import StreamAdmin
 from millrace.spark.jobs.table import Manifest, ParquetTable
 from millrace.spark.offsets import Position
 from millrace.spark.schema import default_schema
@@ -116,7 +116,8 @@ def check_continuity(
             )
         if here.start != before.next and not allow_gaps:
             raise TableError(
-                f"table {table} has stream {stream} up to {before.next - 1}, the next batch begins at {here.start}"
+                f"table {table} has stream {stream} up to {before.next - 1}, "
+                f"the next batch begins at {here.start}"
             )
 
 
@@ -146,12 +147,12 @@ class _Purger(_NoPurger):
 
     def __enter__(self) -> "_Purger":
         for stream in self._settings.streams:
-            info = self._admin.info(stream)
-            if info.consumers and not self._settings.purge_force:
+            facts = self._admin.facts(stream)
+            if facts.consumers and not self._settings.purge_force:
                 self._admin.close()
                 raise TableError(
-                    f"stream {stream} has {info.consumers} consumers, and purging takes messages away from them; "
-                    "set purge_force to do it"
+                    f"stream {stream} has {facts.consumers} consumers, and purging takes messages "
+                    "away from them; set purge_force to do it"
                 )
         return self
 

@@ -1,4 +1,4 @@
-"""What a job gets to work with: a Spark session, the connection, a place for its state, and a way to be stopped.
+"""What a job gets to work with: a Spark session, the connection, a place for its state, a way to be stopped.
 
 A job is a function `run(context, settings)` that returns when it is done or has been stopped.  Jobs of one
 pipeline run in threads of one driver; `stopping` is set once for all of them.
@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from millrace.spark import option_values
 from millrace.spark.jobs.errors import JobError
+from millrace.spark.jobs.watermarks import interval
 
 ONCE: Final = "once"
 _POLL_S: Final = 0.2
@@ -71,9 +71,7 @@ def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:
     """Give a query the trigger of a job's settings."""
     if text == ONCE:
         return writer.trigger(availableNow=True)
-    return writer.trigger(
-        processingTime=f"{round(option_values.duration('trigger', text) * 1000)} milliseconds"
-    )
+    return writer.trigger(processingTime=interval("trigger", text))
 
 
 def end_query(query: StreamingQuery, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Settings of an input as options of `format("jetstream")`: the one place where jobs begin to read or write."""
+"""Settings of an input as options of `format("jetstream")`: the one place where jobs begin to read."""
 
 import json
 from collections.abc import Mapping

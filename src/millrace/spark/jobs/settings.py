@@ -135,7 +135,7 @@ class Parsed(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     json: Annotated[
         str,
         Meta(
-            description="payload as JSON, column `value`: `variant`, or fields such as `id string, price double`"
+            description="payload as JSON, in column `value`: `variant`, or fields: `id string, price double`"
         ),
     ] = ""
     watermark: Annotated[
@@ -190,7 +190,7 @@ class Analytics(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=T
     mode: Annotated[
         Literal["append", "update"],
         Meta(
-            description="`append`: a window once, when it is over; `update`: again with each change, with `batch_id`"
+            description="`append`: a window once, when it is over; `update`: at each change, with `batch_id`"
         ),
     ] = "append"
     start: Start = "earliest"

@@ -5,12 +5,12 @@
     <root>/_millrace/batches/000000000012.json   from and next of each stream, rows: written last
     <root>/_millrace/staging/               a batch while it is written; readers skip names that begin with _
 
-A batch is written to the staging folder and its folders are then renamed to their place, so nobody sees half
-a folder; folders of an earlier attempt are replaced.  A batch counts when its manifest is there: if the driver
-dies before, Spark runs the same batch again, and the same folders are written once more.
+A batch is written to the staging folder and its folders are then renamed to their place, so nobody sees
+half a folder; folders of an earlier attempt are replaced.  A batch counts when its manifest is there: if the
+driver dies before, Spark runs the same batch again, and the same folders are written once more.
 
-Always true: a folder `batch=bN` without manifest N belongs to the batch that is being written, and there is at
-most one such N;  `batch=bA_bB` holds the merged batches A to B, which all have manifests.
+Always true: a folder `batch=bN` without manifest N belongs to the batch that is being written, and there is
+at most one such N;  `batch=bA_bB` holds the merged batches A to B, which all have manifests.
 
 Not here: merging folders (`compaction`), who calls this (`archive`, `transform`).
 """

@@ -24,10 +24,10 @@ from millrace.spark.jobs.settings import (
     StreamingJob,
     Transform,
 )
+from millrace.spark.jobs.watermarks import split_watermark
 
 ONCE: Final = "once"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_WATERMARK: Final = re.compile(r"(?P<column>[A-Za-z_][\w.]*)\s+(?P<delay>\S.*)")
 _START: Final = re.compile(r"earliest|latest|-?\d+")
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
 
@@ -47,14 +47,6 @@ def check_pipeline(pipeline: Pipeline) -> list[str]:
 def is_once(job: AnyJob) -> bool:
     """Whether the job ends by itself."""
     return not isinstance(job, StreamingJob) or job.trigger == ONCE
-
-
-def split_watermark(text: str) -> tuple[str, float]:
-    """Column and delay in seconds of `time 30 seconds`."""
-    found = _WATERMARK.fullmatch(text.strip())
-    if found is None:
-        raise OptionError(f"a watermark is a column and a delay, such as 'time 30 seconds', not {text!r}")
-    return found["column"], option_values.duration("watermark", found["delay"])
 
 
 def checkpoint_of(pipeline: Pipeline, job: StreamingJob) -> str:
@@ -105,7 +97,7 @@ def _check_checkpoints(pipeline: Pipeline) -> Iterator[str]:
             folder = checkpoint_of(pipeline, job)
             folders[folder] += 1
             if not folder:
-                yield f'job "{job.name}": no place for its checkpoint; set "checkpoint" at the top of the file'
+                yield f'job "{job.name}": no place for its checkpoint; set "checkpoint" at the top'
     for folder, times in folders.items():
         if folder and times > 1:
             yield f'checkpoint "{folder}": {times} jobs use it'
@@ -180,6 +172,8 @@ def _check_transform(job: Transform) -> Iterator[str]:
         yield 'output: guarantee = "fenced" needs mode = "append"'
     if output.subject and (output.partition_by or output.format != "parquet"):
         yield 'output: "format" and "partition_by" are for a table'
+    if output.table and output.mode == "complete":
+        yield 'output: mode = "complete" is for a stream; a table would get every row again with each batch'
     if output.table and output.guarantee != "dedupe":
         yield 'output: "guarantee" is for a stream; a table gets every row once'
 

@@ -1,0 +1,163 @@
+"""How far the jobs are: rows, rate and lag of each, from what Spark tells a listener and what jobs report.
+
+Lag is what the streams have beyond the end of the last batch, in sequences: the offsets in Spark's progress
+are the data source's own, so it needs no further question to a server.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from millrace.spark.jobs.context import Report
+
+_SMOOTHING: Final = 0.4  # weight of the newest rate
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """One job at one moment."""
+
+    job: str
+    kind: str
+    state: State = State.WAITING
+    rows: int = 0
+    batches: int = 0
+    rate: float = 0.0  # rows per second, smoothed
+    lag: dict[str, int] = field(default_factory=dict)  # by stream; empty for jobs without streams to follow
+    text: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "kind": self.kind,
+            "state": self.state.value,
+            "rows": self.rows,
+            "batches": self.batches,
+            "rate": round(self.rate, 1),
+            "lag": self.lag,
+            "text": self.text,
+        }
+
+
+class ProgressBoard:
+    """The progress of all jobs; jobs and Spark's listener write from their threads, a view reads."""
+
+    def __init__(self, changed: Callable[[JobProgress], None] = lambda progress: None) -> None:
+        self._jobs: dict[str, JobProgress] = {}
+        self._lags: dict[str, dict[str, dict[str, int]]] = {}  # by job, query and stream
+        self._clocks: dict[str, tuple[float, int]] = {}  # when a job last reported, and how many rows
+        self._changed = changed
+        self._lock = threading.Lock()
+
+    def add(self, job: str, kind: str) -> None:
+        with self._lock:
+            self._jobs[job] = JobProgress(job, kind)
+
+    def jobs(self) -> list[JobProgress]:
+        with self._lock:
+            return list(self._jobs.values())
+
+    def set_state(self, job: str, state: State, text: str = "") -> None:
+        self._update(job, lambda old: replace(old, state=state, text=text or old.text))
+
+    def report(self, report: Report) -> None:
+        """What a job without a streaming query tells."""
+        now = time.monotonic()
+
+        def change(old: JobProgress) -> JobProgress:
+            then, rows = self._clocks.get(report.job, (now, 0))
+            self._clocks[report.job] = (now, report.rows)
+            rate = (report.rows - rows) / (now - then) if now > then else old.rate
+            return replace(old, rows=report.rows, rate=rate, text=report.text)
+
+        self._update(report.job, change)
+
+    def add_batch(self, job: str, query: str, progress: Any) -> None:
+        """What Spark tells about a batch of a query (StreamingQueryProgress)."""
+        lag = stream_lag(progress.sources)
+        rows = int(progress.numInputRows)
+
+        def change(old: JobProgress) -> JobProgress:
+            lags = self._lags.setdefault(job, {})
+            if lag is not None:
+                lags[query] = lag
+            together: dict[str, int] = {}
+            for one in lags.values():  # several queries of a job read the same stream: the slowest counts
+                for stream, value in one.items():
+                    together[stream] = max(value, together.get(stream, 0))
+            seconds = max(float(progress.batchDuration or 0) / 1000, 0.001)
+            rate = old.rate + _SMOOTHING * (rows / seconds - old.rate) if old.batches else rows / seconds
+            # Queries of one job read the same messages: only one of them counts rows.
+            counts = query in ("", job) or not any(name in ("", job) for name in lags)
+            first = next(iter(lags), query) == query
+            if counts or first:
+                return replace(
+                    old,
+                    rows=old.rows + rows,
+                    batches=old.batches + 1,
+                    rate=rate if rows else old.rate,
+                    lag=together,
+                )
+            return replace(old, lag=together)
+
+        self._update(job, change)
+
+    def _update(self, job: str, change: Callable[[JobProgress], JobProgress]) -> None:
+        with self._lock:
+            if job not in self._jobs:
+                return
+            self._jobs[job] = changed = change(self._jobs[job])
+        self._changed(changed)
+
+
+def stream_lag(sources: list[Any]) -> dict[str, int] | None:
+    """Sequences that the streams have beyond the end of a batch; None if no source is one of ours."""
+    lag: dict[str, int] | None = None
+    for source in sources:
+        end, latest = _streams(source.endOffset), _streams(source.latestOffset)
+        if end is None:
+            continue
+        lag = {} if lag is None else lag
+        for stream, position in end.items():
+            newest = (latest or {}).get(stream, position)
+            behind = max(0, int(newest["next"]) - int(position["next"]))
+            lag[stream] = max(behind, lag.get(stream, 0))
+    return lag
+
+
+class LagListener(StreamingQueryListener):
+    """Hands the progress of the queries of one job on; for sessions of one's own, too."""
+
+    def __init__(self, on_batch: Callable[[str, Any], None]) -> None:
+        self._on_batch = on_batch
+
+    def onQueryStarted(self, event: Any) -> None: ...
+
+    def onQueryProgress(self, event: Any) -> None:
+        self._on_batch(event.progress.name or "", event.progress)
+
+    def onQueryIdle(self, event: Any) -> None: ...
+
+    def onQueryTerminated(self, event: Any) -> None: ...
+
+
+def _streams(offset: str | None) -> dict[str, Any] | None:
+    try:
+        document = json.loads(offset) if offset else None
+    except ValueError:
+        return None
+    return document.get("streams") if isinstance(document, dict) else None

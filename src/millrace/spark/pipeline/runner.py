@@ -1,0 +1,187 @@
+"""Run the jobs of a pipeline: each in a thread of its own, in a Spark session of its own, on one Spark.
+
+A job starts when those named in `after` are done.  The first failure stops the others; so does `stop`, which
+a signal calls.  Stopping waits for running batches, up to `stop_timeout`; whatever is cut off is done again
+by the next run, from the checkpoints, with the same result.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from millrace.base.errors import MillraceError
+from millrace.spark import option_values
+from millrace.spark.jobs import analytics, archive, compact, deadletters, redrive, replay, transform, verify
+from millrace.spark.jobs.admin import StreamAdmin
+from millrace.spark.jobs.context import JobContext, explain
+from millrace.spark.jobs.settings import (
+    Analytics,
+    AnyJob,
+    Archive,
+    Compact,
+    DeadLetters,
+    Job,
+    Pipeline,
+    Redrive,
+    Replay,
+    StreamingJob,
+    Transform,
+    Verify,
+)
+from millrace.spark.pipeline.check import checkpoint_of
+from millrace.spark.pipeline.progress import JobProgress, LagListener, ProgressBoard, State
+
+_RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
+    Analytics: analytics.run,
+    Archive: archive.run,
+    Compact: compact.run,
+    DeadLetters: deadletters.run,
+    Redrive: redrive.run,
+    Replay: replay.run,
+    Transform: transform.run,
+    Verify: verify.run,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job failed, in words."""
+
+    job: str
+    text: str
+    error: BaseException
+
+
+class PipelineRun:
+    """One run of a pipeline."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        nats: Mapping[str, str],
+    ) -> None:
+        self.on_change: Callable[[JobProgress], None] = lambda progress: None
+        self.failures: list[Failure] = []
+        self._pipeline = pipeline
+        self._spark = spark
+        self._nats = nats
+        self.board = ProgressBoard(self._on_change)
+        self._stopping = threading.Event()
+        self._ended = {job.name: threading.Event() for job in pipeline.job}
+        self._done: set[str] = set()
+        self._admin: StreamAdmin | None = None
+        self._publishing = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._run_job, args=(job,), name=f"job-{job.name}")
+            for job in pipeline.job
+        ]
+        for job in pipeline.job:
+            self.board.add(job.name, str(job.__struct_config__.tag))
+
+    def start(self) -> None:
+        if self._pipeline.progress.subject:
+            self._admin = StreamAdmin(self._nats, f"{self._pipeline.name}/progress", patience_s=1)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask every job to end; returns at once."""
+        self._stopping.set()
+
+    @property
+    def running(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when all jobs have ended, or after the timeout."""
+        waited = threading.Event()
+        left = timeout_s
+        cancelled = False
+        while self.running and (left is None or left > 0):
+            if self._stopping.is_set() and not cancelled:
+                self._cancel()
+                cancelled = True
+            step = 0.2 if left is None else min(0.2, left)
+            waited.wait(step)
+            left = None if left is None else left - step
+        if not self.running and self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _run_job(self, job: AnyJob) -> None:
+        try:
+            if not self._wait_for(job):
+                self.board.set_state(job.name, State.STOPPED)
+                return
+            self.board.set_state(job.name, State.RUNNING)
+            text = _RUN[type(job)](self._context(job), job)
+            stopped = self._stopping.is_set()
+            self.board.set_state(job.name, State.STOPPED if stopped else State.DONE, text)
+            if not stopped:
+                self._done.add(job.name)
+        except Exception as error:
+            self._fail(job, error)
+        finally:
+            self._ended[job.name].set()
+
+    def _wait_for(self, job: AnyJob) -> bool:
+        """Wait for the jobs before this one; False if it is not to run any more."""
+        for name in job.after:
+            while not self._ended[name].wait(0.1):
+                if self._stopping.is_set():
+                    return False
+            if name not in self._done:
+                return False
+        return not self._stopping.is_set()
+
+    def _context(self, job: AnyJob) -> JobContext:
+        session = self._spark.newSession()
+        context = session.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", job.name)
+        context.setJobGroup(job.name, f"millrace pipeline job {job.name}", interruptOnCancel=True)
+        if isinstance(job, StreamingJob):
+            checkpoint = checkpoint_of(self._pipeline, job)
+            session.streams.addListener(
+                LagListener(lambda query, progress: self.board.add_batch(job.name, query, progress))
+            )
+        else:
+            root = self._pipeline.checkpoint.rstrip("/")
+            checkpoint = f"{root}/{job.name}" if root else ""
+        return JobContext(
+            spark=session,
+            name=job.name,
+            nats=self._nats,
+            checkpoint=checkpoint,
+            stopping=self._stopping,
+            report=self.board.report,
+            stop_timeout_s=option_values.duration("stop_timeout", self._pipeline.stop_timeout),
+        )
+
+    def _cancel(self) -> None:
+        """Cut off the work of jobs that are no streaming queries; those end their batches by themselves."""
+        for job in self._pipeline.job:
+            if not isinstance(job, StreamingJob) and not self._ended[job.name].is_set():
+                self._spark.sparkContext.cancelJobGroup(job.name)
+
+    def _fail(self, job: AnyJob, error: Exception) -> None:
+        if self._stopping.is_set():  # work that was cut off looks like a failure
+            self.board.set_state(job.name, State.STOPPED)
+            return
+        text = str(error) if isinstance(error, MillraceError) else explain(error)
+        self.failures.append(Failure(job.name, text, error))
+        self.board.set_state(job.name, State.FAILED, text)
+        self._stopping.set()
+
+    def _on_change(self, progress: JobProgress) -> None:
+        self.on_change(progress)
+        admin, subject = self._admin, self._pipeline.progress.subject
+        if admin is not None:
+            # A failure is passed over: the next one tells more, and the work does not depend on it.
+            with self._publishing, contextlib.suppress(MillraceError):
+                admin.publish(subject, json.dumps(progress.as_json()).encode())
