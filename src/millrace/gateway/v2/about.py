@@ -16,7 +16,10 @@ from millrace.gateway.v2.payload import to_json
 section: Final = Section(Tag.ABOUT)
 
 _HTML: Final = "text/html; charset=utf-8"
-_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " connect-src 'self'; img-src data:"
+)
 
 
 @section.get(

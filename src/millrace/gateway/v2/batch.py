@@ -105,9 +105,9 @@ _UNSET: Final = msgspec.UNSET
     problems=(415,),
 )
 async def publish_batch(call: Call) -> Reply:
-    """The body may be of any size: results come while it is still being sent, so read them meanwhile (as curl does),
-    or ask for failures only. Messages of one request are stored in their order. A line that fails does not stop the
-    others. Each line of the body is one message, with the limits of a single one."""
+    """The body may be of any size: results come while it is still being sent, so read them meanwhile (as curl
+    does), or ask for failures only. Messages of one request are stored in their order. A line that fails does
+    not stop the others. Each line of the body is one message, with the limits of a single one."""
     if call.media_type and call.media_type not in _MEDIA_TYPES:
         raise UnsupportedMedia(f"{call.media_type} is not taken here, only {NDJSON}")
     query: BatchQuery = call.query
@@ -193,7 +193,7 @@ class _Batch:
                     and line.json is line.base64 is _UNSET
                     and data is not _UNSET
                 ):
-                    messages.append((line.subject.encode() or self._subject, b"", data.encode()))  # type: ignore[union-attr]
+                    messages.append((line.subject.encode() or self._subject, b"", data.encode()))
                     continue
                 try:
                     messages.append(self._message(line))
@@ -204,7 +204,7 @@ class _Batch:
         await self._queue.put(_Chunk(await self._publisher.submit(messages), mistakes))
 
     def _message(self, line: BatchLine) -> WireMessage:
-        pairs = [] if line.headers is _UNSET else from_json(line.headers)  # type: ignore[arg-type]
+        pairs = [] if line.headers is _UNSET else from_json(line.headers)
         if pairs:
             refuse_batches(pairs)
         if line.msg_id:

@@ -248,7 +248,8 @@ def decode(text: bytes, kind: type[Result]) -> Result:
 
 
 def read_query(kind: type | None, query: bytes) -> Any:
-    """The parameters as `kind` has them; 400 for unknown ones, for others than it takes, and for repetition."""
+    """The parameters as `kind` has them; 400 for unknown ones, for others than it takes, and for
+    repetition."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
     except (UnicodeDecodeError, ValueError):

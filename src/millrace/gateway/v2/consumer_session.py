@@ -5,9 +5,10 @@
     while True:
         taken = await session.take(timeout_s)      # some messages, or none if none came in time
 
-Memory: at most `window` messages and `stream_buffer` bytes are asked for at once, and nothing is asked for while
-somebody has not taken what came.  What was handed out and is not known to be acknowledged is remembered by its
-reply subject, to be given back when the session ends: a consumer has at most `max_ack_pending` of these.
+Memory: at most `window` messages and `stream_buffer` bytes are asked for at once, and nothing is asked for
+while somebody has not taken what came.  What was handed out and is not known to be acknowledged is remembered
+by its reply subject, to be given back when the session ends: a consumer has at most `max_ack_pending` of
+these.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _sessions: Final[weakref.WeakKeyDictionary[Link, weakref.WeakSet[ConsumerSession
 
 
 def settled(link: Link, subject: str) -> None:
-    """Messages that are acknowledged need not be given back; sessions of other gateways find out by themselves."""
+    """Messages that are acknowledged need not be given back; sessions of other gateways find out by
+    themselves."""
     for session in _sessions.get(link, ()):
         session.settle(subject)
 
@@ -190,7 +192,8 @@ class ConsumerSession:
             await self._pause()
 
     async def _look(self, inbox: PullInbox, now: float) -> None:
-        """Find out about what nobody told: a request that is no longer known there, a consumer that is gone."""
+        """Find out about what nobody told: a request that is no longer known there, a consumer that is
+        gone."""
         silent = inbox.asking and now - inbox.heard > _SILENCE_S
         idle = not inbox.asking and now - max(inbox.heard, self._looked) > _LOOK_S
         if silent or idle:

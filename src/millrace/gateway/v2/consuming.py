@@ -14,7 +14,6 @@ from nats.errors import Error as NatsError
 
 from millrace.gateway.errors import BadRequest, Conflict, GatewayError, LinkDown, LinkTimeout, NoResponders
 from millrace.gateway.link import Link
-from millrace.gateway.settings import Nats
 from millrace.gateway.v2.ack_ids import EXAMPLE, ack_subject
 from millrace.gateway.v2.calls import Call, Reply, answer
 from millrace.gateway.v2.consumer_session import settled
@@ -119,8 +118,8 @@ def message_of(taken: Taken, form: PayloadForm) -> DeliveredMessage:
     problems=(404, 409, 415, 422),
 )
 async def fetch(call: Call) -> Reply:
-    """Each message has an `ack_id` for the acks of this consumer. A caller that goes away before it is answered gets
-    nothing: the messages are given back at once."""
+    """Each message has an `ack_id` for the acks of this consumer. A caller that goes away before it is
+    answered gets nothing: the messages are given back at once."""
     wanted = await call.json(Fetch)
     inbox = PullInbox(call.link, call.settings.nats, stream_of(call), consumer_of(call))
     await inbox.open()
@@ -173,9 +172,9 @@ async def _gather(call: Call, inbox: PullInbox, wanted: Fetch, taken: list[Taken
     problems=(404, 415),
 )
 async def acknowledge(call: Call) -> Reply:
-    """Acks, naks, terms and progress of many messages, by their `ack_id`, wherever they were taken. `confirmed` means
-    that the consumer has it: an ack or term is stored. A nak or progress for a message that is acknowledged already
-    changes nothing, and JetStream does not tell."""
+    """Acks, naks, terms and progress of many messages, by their `ack_id`, wherever they were taken.
+    `confirmed` means that the consumer has it: an ack or term is stored. A nak or progress for a message that
+    is acknowledged already changes nothing, and JetStream does not tell."""
     wanted = await call.json(Acks)
     stream, consumer = stream_of(call), consumer_of(call)
     timeout = wanted.timeout if wanted.confirm else 0.0
@@ -230,6 +229,3 @@ def ack_payload(item: AckItem) -> bytes:
         return b"-NAK"
     options: dict[str, Any] = {"delay": int(item.delay * _SECOND)}
     return b"-NAK " + msgspec.json.encode(options)
-
-
-__all__ = ["AckItem", "AckKind", "AckResult", "AckStatus", "Nats", "acknowledge_all", "message_of", "section"]

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 description, written from the declarations of the operations.
 
-Shapes come from the structs that requests are read into and answers are written from (msgspec knows their JSON
-schema), configurations from `millrace.jsapi`.  So there is nothing to keep in step by hand.
+Shapes come from the structs that requests are read into and answers are written from (msgspec knows their
+JSON schema), configurations from `millrace.jsapi`.  So there is nothing to keep in step by hand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import msgspec
 
-from millrace.gateway.v2.ack_ids import EXAMPLE
 from millrace.gateway.v2.names import NAME_PATTERN
 from millrace.gateway.v2.operations import COMMON_PROBLEMS, Answer, Operation, Tag
 from millrace.gateway.v2.problems import Problem
@@ -22,9 +21,9 @@ from millrace.jsapi.go_time import Time
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEM_TYPE: Final = "application/problem+json"
 _ABOUT: Final = (
-    "Publish to, read from and administer JetStream with nothing but HTTP. Every answer that is not a success is"
-    " application/problem+json (RFC 9457), with JetStream's `err_code` where JetStream refused. Durations in"
-    " configurations are nanoseconds, as JetStream has them; everywhere else they are seconds."
+    "Publish to, read from and administer JetStream with nothing but HTTP. Every answer that is not a success"
+    " is application/problem+json (RFC 9457), with JetStream's `err_code` where JetStream refused. Durations"
+    " in configurations are nanoseconds, as JetStream has them; everywhere else they are seconds."
 )
 _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "stream": ("the name of a stream", {"type": "string", "pattern": NAME_PATTERN, "examples": ["ORDERS"]}),
@@ -244,6 +243,3 @@ def _problem_response(shapes: _Shapes) -> dict[str, Any]:
         "description": "what went wrong",
         "content": {_PROBLEM_TYPE: {"schema": shapes.of(Problem)}},
     }
-
-
-__all__ = ["EXAMPLE", "describe"]

@@ -1,4 +1,6 @@
-"""The page at /v2/docs: one file, no other server, no framework; it draws the description that it is served with."""
+"""The page at /v2/docs: one file, nothing from other servers; it draws the description beside it."""
+
+# ruff: noqa: E501
 
 from typing import Final
 

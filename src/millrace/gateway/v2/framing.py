@@ -1,7 +1,8 @@
 """One stream of messages, two ways to write it: a JSON object on each line, or Server-Sent Events.
 
     NDJSON   {"stream":"ORDERS","seq":7,…}\\n          {"problem":{…}}\\n at the end, if it did not end well
-    SSE      id: 7\\ndata: {"stream":…}\\n\\n          event: problem\\ndata: {…}\\n\\n, and `: ping` every 15 s
+    SSE      id: 7\\ndata: {"stream":…}\\n\\n          event: problem\\ndata: {…}\\n\\n, and `: ping` every 15
+    s
 
 Proxies and load balancers close lines on which nothing happens; comments keep them open.  NDJSON has no
 comments, so it has `{"ping":true}` lines, for those who ask for them.

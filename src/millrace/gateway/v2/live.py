@@ -1,7 +1,7 @@
 """Messages as they come, over one answer that does not end: of a stream in order, or of a consumer with acks.
 
-A stream is read by an ordered consumer, so nothing is acknowledged and whoever comes back says where he was.  A
-consumer remembers that itself, and its messages are acknowledged by calls of their own.
+A stream is read by an ordered consumer, so nothing is acknowledged and whoever comes back says where he was.
+A consumer remembers that itself, and its messages are acknowledged by calls of their own.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ _ACCEPT: Final = {"Accept": "`text/event-stream` for Server-Sent Events, else ND
     problems=(404, 406, 409, 422),
 )
 async def read_live(call: Call) -> Reply:
-    """Every message once, in stream order, across lost connections of the gateway. The id of an event is the sequence
-    of its message, so `EventSource` goes on where it was. A slow reader holds back the consumer, not the gateway's
-    memory. Streams with work-queue retention can not be read so."""
+    """Every message once, in stream order, across lost connections of the gateway. The id of an event is the
+    sequence of its message, so `EventSource` goes on where it was. A slow reader holds back the consumer, not
+    the gateway's memory. Streams with work-queue retention can not be read so."""
     query: StreamQuery = call.query
     subjects = [check_filter(subject) for subject in query.subject]
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
@@ -136,9 +136,9 @@ async def read_live(call: Call) -> Reply:
     problems=(404, 406, 409),
 )
 async def read_consumer_live(call: Call) -> Reply:
-    """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer. What was sent and not
-    acknowledged is delivered again as soon as the caller is gone. Many callers may read the same consumer: each
-    message goes to one of them."""
+    """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer. What was sent and
+    not acknowledged is delivered again as soon as the caller is gone. Many callers may read the same
+    consumer: each message goes to one of them."""
     query: ConsumerQuery = call.query
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     session = ConsumerSession(call, window=query.window)
@@ -186,7 +186,8 @@ async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerat
 
 
 class _Reading:
-    """An ordered consumer on the link's connection of the moment; after a loss, another one that goes on behind."""
+    """An ordered consumer on the link's connection of the moment; after a loss, another one that goes on
+    behind."""
 
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._link = call.link

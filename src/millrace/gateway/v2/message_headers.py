@@ -27,23 +27,15 @@ _SPELLING: Final = {
 _BATCH: Final = jetstream.BATCH_PREFIX.lower()
 
 
-class HeaderPairs(Mapping[str, str]):
+class HeaderPairs(dict[str, str]):
     """Headers for nats-py, which writes what `items` gives: a name may come more than once."""
 
     def __init__(self, pairs: Pairs) -> None:
+        super().__init__(pairs)
         self._pairs = pairs
 
     def items(self) -> Any:
         return self._pairs
-
-    def __getitem__(self, name: str) -> str:
-        return next(value for key, value in self._pairs if key == name)
-
-    def __iter__(self) -> Any:
-        return (name for name, _ in self._pairs)
-
-    def __len__(self) -> int:
-        return len(self._pairs)
 
 
 def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:

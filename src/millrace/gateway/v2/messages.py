@@ -1,4 +1,4 @@
-"""Reading what a stream holds, without a consumer: by sequence, the last, the next, a page, and erasing one."""
+"""Reading what a stream holds, without a consumer, and erasing a message of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from millrace.gateway.errors import BadRequest, JetStreamRefused
 from millrace.gateway.v2.calls import Call, Reply, Whole, answer, nothing
 from millrace.gateway.v2.message_headers import Pairs, from_block, to_http, to_json
-from millrace.gateway.v2.names import check_filter, check_subject
+from millrace.gateway.v2.names import check_filter
 from millrace.gateway.v2.operations import BYTES, JSON, Answer, Section, Tag, json_answer
 from millrace.gateway.v2.payload import Message, PayloadForm, stored_message
 from millrace.gateway.v2.streams import Filter, stream_of
@@ -22,6 +22,7 @@ section: Final = Section(Tag.READING)
 _MOST_MESSAGES: Final = 1000
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
+_DELETE_FAILED: Final = Err.STREAM_MESSAGE_DELETE_FAILED.value[1]
 _BIGGEST: Final = 2**63 - 1
 
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=_BIGGEST, description="a stream sequence")]
@@ -147,7 +148,13 @@ async def delete_message(call: Call) -> Reply:
     request: dict[str, Any] = {"seq": _sequence(call)}
     if not call.query.erase:
         request["no_erase"] = True
-    await call.link.api(f"STREAM.MSG.DELETE.{stream_of(call)}", request)
+    stream = stream_of(call)
+    try:
+        await call.link.api(f"STREAM.MSG.DELETE.{stream}", request)
+    except JetStreamRefused as error:
+        if error.err_code == _DELETE_FAILED:
+            await read_stored(call, stream, {"seq": request["seq"]})  # says so if it is not there
+        raise
     return nothing()
 
 
@@ -187,8 +194,8 @@ async def read_next_message(call: Call) -> Reply:
     problems=(404,),
 )
 async def list_messages(call: Call) -> Reply:
-    """Messages from a sequence or a time on, in order; the next page begins at `next_seq`. A page ends early when it
-    has 4 MiB of bodies."""
+    """Messages from a sequence or a time on, in order; the next page begins at `next_seq`. A page ends early
+    when it has 4 MiB of bodies."""
     query: PageQuery = call.query
     stream = stream_of(call)
     request: dict[str, Any] = {"seq": query.seq or 1, "next_by_subj": check_filter(query.subject)}
@@ -225,6 +232,3 @@ def _sequence(call: Call) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) <= _BIGGEST:
         raise BadRequest(f"{text!r} is no sequence")
     return int(text)
-
-
-__all__ = ["Payload", "Sequence", "Since", "check_subject", "read_time", "section"]

@@ -78,11 +78,11 @@ def body_of(
     """The bytes of a body that is given in one of its forms; 400 if it is given in more than one."""
     unset = msgspec.UNSET
     if data is not unset and json is unset and base64_text is unset:
-        return data.encode(errors="surrogatepass")  # type: ignore[union-attr]
+        return data.encode(errors="surrogatepass")
     if json is not unset and data is unset and base64_text is unset:
-        return bytes(json)  # type: ignore[arg-type]
+        return bytes(json)
     if base64_text is not unset and data is unset and json is unset:
-        return decode_base64(base64_text)  # type: ignore[arg-type]
+        return decode_base64(base64_text)
     if data is unset and json is unset and base64_text is unset:
         return b""
     raise BadRequest("a message has one of `data`, `json` and `base64`")

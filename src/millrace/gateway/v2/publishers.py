@@ -1,4 +1,4 @@
-"""The fast way to the broker: for each link one connection that does nothing but publish, made when first needed.
+"""The fast way to the broker: for each link one connection that does nothing but publish.
 
 nats-py makes an object, a future and a task switch for every answer; `millrace.wire` makes none of them.
 """

@@ -25,7 +25,7 @@ from millrace.gateway.v2.message_headers import (
     to_http,
 )
 from millrace.gateway.v2.names import check_subject
-from millrace.gateway.v2.operations import ANY, BYTES, JSON, Answer, Body, Section, Tag, json_answer
+from millrace.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millrace.gateway.v2.payload import Outgoing, decode_base64
 from millrace.jsapi import headers as jetstream
 
@@ -79,7 +79,7 @@ _HEADERS: Final = {
     "Nats-Msg-Id": "identifies the message within the duplicate window of the stream",
     "Nats-Expected-Stream": "store it only in this stream; else 412",
     "Nats-Expected-Last-Sequence": "store it only behind this sequence; else 412",
-    "Nats-Expected-Last-Subject-Sequence": "store it only if this is the last sequence of its subject; else 412",
+    "Nats-Expected-Last-Subject-Sequence": "store it only if its subject's last sequence is this; else 412",
     "Nats-Expected-Last-Msg-Id": "store it only behind the message with this Nats-Msg-Id; else 412",
     "Nats-TTL": "how long the stream keeps it, `60s` for example; if the stream allows it",
 }
@@ -104,8 +104,8 @@ _BODY: Final = Body(
 )
 async def publish(call: Call) -> Reply:
     """The body is stored as it is. `Nats-*` headers are headers of the message, others are written as
-    `Millrace-Header-<Name>`. With 404, no stream stores this subject; with 504 it is not known whether the message
-    was stored: repeat it with the same `Idempotency-Key`."""
+    `Millrace-Header-<Name>`. With 404, no stream stores this subject; with 504 it is not known whether the
+    message was stored: repeat it with the same `Idempotency-Key`."""
     query: PublishQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     refuse_batches(headers)
@@ -136,8 +136,8 @@ async def publish(call: Call) -> Reply:
     problems=(404,),
 )
 async def request(call: Call) -> Reply:
-    """Sends the message to whoever listens on the subject and waits for one answer: 404 if nobody listens, 504 if
-    nobody answered in time. An answer that has a `Content-Type` header is given with that type."""
+    """Sends the message to whoever listens on the subject and waits for one answer: 404 if nobody listens,
+    504 if nobody answered in time. An answer that has a `Content-Type` header is given with that type."""
     query: RequestQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     work = call.link.request(subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0)
@@ -179,6 +179,3 @@ async def send(link: Link, subject: str, body: bytes, headers: Pairs) -> None:
         raise PayloadTooLarge from None
     except NatsError as error:
         raise LinkDown(f"{error}") from None
-
-
-__all__ = ["ENVELOPE", "JSON", "Published", "section", "send"]

@@ -1,4 +1,4 @@
-"""Pull requests to a consumer, and what comes of them: messages and statuses, in a buffer that can not overflow.
+"""Pull requests to a consumer, and what comes of them, in a buffer that can not overflow.
 
 A request asks for a number of messages and of bytes, so that is all that can arrive.  Whoever takes messages
 out asks again.  JetStream ends a request with a status:
@@ -9,7 +9,7 @@ out asks again.  JetStream ends a request with a status:
     409 message size exceeds max bytes                            ─▶ TOO_BIG: ask for one message, of any size
     409 consumer deleted                                          ─▶ NotFound
     409 anything else                                             ─▶ Conflict: asking again would not help
-    503                                                           ─▶ LOST: is the consumer, or JetStream, still there?
+    503                                                           ─▶ LOST: is the consumer still there?
     100                                                           the request is still known there
 """
 
@@ -181,13 +181,14 @@ class PullInbox:
         if subscription is not None:
             with contextlib.suppress(NatsError, OSError, TimeoutError, GatewayError):
                 async with asyncio.timeout(2):
-                    await subscription.drain()
+                    await subscription.drain()  # type: ignore[no-untyped-call]
         self.expected = 0
         return self.take(len(self._buffer))
 
 
 async def give_back(link: Link, replies: list[str]) -> None:
-    """Have messages delivered again, to whoever asks next.  Without a connection, that comes with ack_wait."""
+    """Have messages delivered again, to whoever asks next.  Without a connection, that comes with
+    ack_wait."""
     with contextlib.suppress(NatsError, OSError, GatewayError):
         nats = link.nats
         for reply in replies:

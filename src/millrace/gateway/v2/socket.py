@@ -6,8 +6,9 @@
     up    {"op":"ack","ack_id":"…"}      also nak (delay), term (reason), progress; `confirm`, `id`
           {"op":"permit","count":100}
 
-At most `window` messages are out and not acknowledged.  With `flow=permit` nothing comes until it was permitted,
-and never more than that: a reader that gives no permits, or does not read its socket, holds nothing up but itself.
+At most `window` messages are out and not acknowledged.  With `flow=permit` nothing comes until it was
+permitted, and never more than that: a reader that gives no permits, or does not read its socket, holds
+nothing up but itself.
 """
 
 from __future__ import annotations
@@ -90,10 +91,11 @@ _commands: Final = msgspec.json.Decoder(Command)
     problems=(404, 409),
 )
 async def open_socket(call: Call) -> Reply:
-    """Messages of a pull consumer come as JSON texts with `"type":"message"`; the reader sends `{"op":"ack","ack_id":…}`
-    (or `nak` with `delay`, `term` with `reason`, `progress`), and `{"op":"permit","count":…}` with `flow=permit`. What
-    is not acknowledged is delivered again as soon as the socket is closed. A `problem` precedes a close that the
-    gateway begins, whose code is 4000 and the status, or 1001 when the gateway stops."""
+    """Messages of a pull consumer come as JSON texts with `"type":"message"`; the reader sends
+    `{"op":"ack","ack_id":…}` (or `nak` with `delay`, `term` with `reason`, `progress`), and
+    `{"op":"permit","count":…}` with `flow=permit`. What is not acknowledged is delivered again as soon as the
+    socket is closed. A `problem` precedes a close that the gateway begins, whose code is 4000 and the status,
+    or 1001 when the gateway stops."""
     session = ConsumerSession(call, window=call.query.window)
     await session.open()
     return SocketReply(call, session)

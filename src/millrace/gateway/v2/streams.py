@@ -133,9 +133,8 @@ async def list_streams(call: Call) -> Reply:
     "Create a stream",
     body=json_body(StreamConfig, "the configuration; `name` is needed"),
     answers=(
-        json_answer(201, "it was created", StreamInfo, Location="the stream", ETag="of its configuration"),
         json_answer(
-            200, "it is there, as configured", StreamInfo, Location="the stream", ETag="of its configuration"
+            201, "it is there, as configured", StreamInfo, Location="the stream", ETag="of its configuration"
         ),
     ),
     problems=(404, 409, 415, 422),
@@ -149,7 +148,7 @@ async def create_stream(call: Call) -> Reply:
     check_name(name, "stream")
     told = await call.link.api(f"STREAM.CREATE.{name}", config)
     headers = [("Location", f"/v2/streams/{quote(name, safe='')}"), ("ETag", etag(told["config"]))]
-    return answer(without_type(told), 201 if told.get("did_create") else 200, headers)
+    return answer(without_type(told), 201, headers)
 
 
 @section.get(
@@ -207,9 +206,9 @@ def config_answer(call: Call, config: dict[str, Any]) -> Reply:
     problems=(404, 409, 412, 415, 422),
 )
 async def update_stream_config(call: Call) -> Reply:
-    """Replaces the configuration; `"sealed": true` seals the stream for good. Changes through the same gateway
-    wait for each other, so `If-Match` holds; JetStream itself has no conditional update, so one through another
-    gateway at the same instant can slip in between."""
+    """Replaces the configuration; `"sealed": true` seals the stream for good. Changes through the same
+    gateway wait for each other, so `If-Match` holds; JetStream itself has no conditional update, so one
+    through another gateway at the same instant can slip in between."""
     stream = stream_of(call)
     config = await call.json(dict[str, Any])
     if config.setdefault("name", stream) != stream:
@@ -248,7 +247,8 @@ async def list_subjects(call: Call) -> Reply:
     problems=(404, 409, 415, 422),
 )
 async def purge_stream(call: Call) -> Reply:
-    """Removes all messages, or those of one subject; all of them, or those below `seq`, or all but the last `keep`."""
+    """Removes all messages, or those of one subject; all of them, or those below `seq`, or all but the last
+    `keep`."""
     purge = await call.json(Purge)
     request: dict[str, Any] = {}
     if purge.subject:
