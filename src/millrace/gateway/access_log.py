@@ -1,7 +1,7 @@
 """One line for each request, for people or as JSON.
 
-Neither bodies nor query strings are written, and of headers only those that the settings allow: credentials do
-not get here.
+Neither bodies nor query strings are written, and of headers only those that the settings allow: credentials
+do not get here.
 """
 
 from __future__ import annotations

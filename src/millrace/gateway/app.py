@@ -1,9 +1,9 @@
 """The ASGI application: `/v1`, `/v2`, health and metrics behind one front.
 
-`/v2` is an application of its own, made by ``millrace.gateway.v2.routes.asgi_app(core, groups)``.  It gets the
-scope with the whole path; ``scope["state"]`` has `core` (Core), `exchange` (Exchange: request id, caller) and
-`caller`.  `await core.link_of(scope)` is the link to NATS of whoever calls.  What it raises is answered by the
-front, as problem details, if nothing was answered yet.
+`/v2` is an application of its own, made by ``millrace.gateway.v2.routes.asgi_app(core, groups)``.  It gets
+the scope with the whole path; ``scope["state"]`` has `core` (Core), `exchange` (Exchange: request id,
+caller) and `caller`.  `await core.link_of(scope)` is the link to NATS of whoever calls.  What it raises is
+answered by the front, as problem details, if nothing was answered yet.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ class Core:
         self.rate = RateLimit(settings.limits.rate, settings.limits.burst)
         self.cross_origin = CrossOrigin(settings.cors, settings.request_id_header)
         self.metrics = Metrics()
+        self.published = self.metrics.published.labels("v1")
+        self.delivered = self.metrics.delivered.labels("v1")
         self.access_log = AccessLog(settings.logging)
         self.stopping = asyncio.Event()  # set: streams say goodbye and end
         self._running = 0

@@ -22,7 +22,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class CrossOrigin:
-    """Headers for callers whose `Origin` is in the settings; no headers for others, which browsers then keep out."""
+    """Headers for callers whose `Origin` is in the settings; browsers keep others out."""
 
     def __init__(self, settings: Cors, request_id_header: str) -> None:
         self.enabled = bool(settings.origins)

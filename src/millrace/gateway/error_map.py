@@ -1,7 +1,7 @@
 """The one place that says what the HTTP caller sees of an error.
 
-Routes raise what went wrong (`errors`); here it becomes a status and a body: httpmq's envelope under `/v1` and
-everywhere else but `/v2`, whose answers are problem details (RFC 9457).
+Routes raise what went wrong (`errors`); here it becomes a status and a body: httpmq's envelope under `/v1`
+and everywhere else but `/v2`, whose answers are problem details (RFC 9457).
 """
 
 from __future__ import annotations

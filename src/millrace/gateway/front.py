@@ -43,7 +43,7 @@ class Front:
         self._id_name = settings.request_id_header.lower().encode()
         self._id_told = settings.request_id_header.encode()
         self._router = Router()
-        for route in routes_for(groups):
+        for route in routes_for(groups, relaxed_names=settings.relaxed_names):
             self._router.add(route)
         if settings.metrics_path:
             self._router.add(Route("GET", settings.metrics_path, _tell_metrics))
@@ -57,6 +57,7 @@ class Front:
             scope, receive, send, max_body=self._max_body, body_timeout_s=self._body_timeout_s
         )
         route = _NOWHERE
+        is_stream = False
         path = self._path_of(scope)
         is_second = path is not None and (path == "/v2" or path.startswith("/v2/"))
         try:
@@ -76,6 +77,7 @@ class Front:
             else:
                 found, exchange.parameters = self._router.find(scope.get("method", "GET"), path)
                 route = found.template
+                is_stream = found.is_stream
                 if not found.is_open:
                     self._admit(exchange)
                 await found.handler(exchange, self.core)
@@ -84,7 +86,7 @@ class Front:
         except Exception as error:
             await self._answer_error(exchange, error, is_second)
         finally:
-            self._tell(exchange, route, time.perf_counter() - started)
+            self._tell(exchange, route, time.perf_counter() - started, is_stream)
 
     # -- before -------------------------------------------------------------------------------------
 
@@ -149,10 +151,11 @@ class Front:
             kind = JSON_TYPE
         await exchange.answer(outcome.status, body, kind, outcome.headers)
 
-    def _tell(self, exchange: Exchange, route: str, seconds: float) -> None:
+    def _tell(self, exchange: Exchange, route: str, seconds: float, is_stream: bool) -> None:
         core = self.core
         scope = exchange.scope
-        core.metrics.count(scope.get("method", "WEBSOCKET"), route, exchange.status, seconds)
+        timed = None if is_stream else seconds
+        core.metrics.count(scope.get("method", "WEBSOCKET"), route, exchange.status, timed)
         if core.access_log.enabled:
             core.access_log.write(exchange, route, seconds)
 

@@ -1,9 +1,10 @@
-"""Connections to NATS: one of the gateway's own, and one for each set of credentials that callers pass through.
+"""Connections to NATS: one of the gateway's own, and one for each set of credentials that callers pass
+through.
 
-A `Link` outlives the connections it is made of.  nats-py's own way to reconnect can lose its way when a line is
-cut while it is being mended, so every connection here is used once: when it ends, the link makes another one,
-for as long as it takes.  Subscriptions do not move over by themselves: whoever has some listens for the change
-and makes them anew on `link.nats`.
+A `Link` outlives the connections it is made of.  nats-py's own way to reconnect can lose its way when a
+line is cut while it is being mended, so every connection here is used once: when it ends, the link makes
+another one, for as long as it takes.  Subscriptions do not move over by themselves: whoever has some
+listens for the change and makes them anew on `link.nats`.
 
 Not here: what is asked over a link (`v1`, `v2`), who may use which (`auth`).
 """
@@ -105,6 +106,7 @@ class Link:
         self._holders = 0
         self.generation = 0  # rises with every new connection
         self.last_used = 0.0  # in the loop's time
+        self.was_refused = False  # NATS was reached, and did not take the credentials
 
     # -- what it is good for ------------------------------------------------------------------------
 
@@ -173,7 +175,7 @@ class Link:
     # -- who wants to know --------------------------------------------------------------------------
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` when the connection was lost, when there is a new one, and when it is over for good."""
+        """Call `listener` when the connection was lost, when there is a new one, and at the end."""
         self._listeners.add(listener)
 
     def unlisten(self, listener: Listener) -> None:
@@ -280,6 +282,7 @@ class Link:
     def _adopt(self, connection: Connection, replies: Replies) -> None:
         self._connection = connection
         self._replies = replies
+        self.was_refused = False
         self.generation += 1
         self.last_used = asyncio.get_running_loop().time()
         if connection.is_closed:  # in the same breath
@@ -313,11 +316,13 @@ class Link:
             try:
                 made = await self._connect()
             except Unauthorized as error:
+                self.was_refused = True
                 if self._credentials is not None:
                     await self.close(error)
                     return
                 _LOG.error("NATS does not take the gateway's own credentials")
             except LinkDown as error:
+                self.was_refused = False
                 _LOG.warning("%s", error)
             else:
                 _LOG.warning("connected to NATS: %s", made[0].connected_url.netloc)

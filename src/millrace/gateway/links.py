@@ -1,4 +1,4 @@
-"""The links of one gateway: its own, and those with callers' credentials, pooled by digest, closed when idle."""
+"""The links of one gateway: its own, and those with callers' credentials, pooled until they are idle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Links:
         self._pool.clear()
 
     async def link_for(self, credentials: Credentials | None) -> Link:
-        """The gateway's own link, or the one of these credentials; Unauthorized if NATS does not take them."""
+        """The gateway's own link, or the one of these credentials, if NATS takes them."""
         if credentials is None:
             return self.own
         digest = credentials.digest

@@ -1,7 +1,7 @@
 """From a path to a handler: a tree of segments, where `{name}` takes any one segment.
 
-Paths are matched as they came over the wire, segment by segment, and decoded after that: an encoded slash is no
-slash, and what it hides is not found.
+Paths are matched as they came over the wire, segment by segment, and decoded after that: an encoded slash
+is no slash, and what it hides is not found.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ Handler = Callable[[Exchange, Core], Awaitable[None]]
 
 
 class Route(NamedTuple):
-    """One method of one path; `is_open` needs no credentials."""
+    """One method of one path; `is_open` needs no credentials, `is_stream` has no end of its own."""
 
     method: str
     template: str
     handler: Handler
     is_open: bool = False
+    is_stream: bool = False
 
 
 class _Node:

@@ -16,6 +16,7 @@ from millrace.base.errors import MillraceError
 from millrace.gateway.app import build_app
 from millrace.gateway.core import Core
 from millrace.gateway.listening import Listening
+from millrace.gateway.logs import set_up_logs
 from millrace.gateway.settings import Settings
 
 _LOG: Final = logging.getLogger("millrace.gateway")
@@ -104,3 +105,9 @@ class GatewayServer:
             await asyncio.sleep(_TICK_S)
             for listening in self._listening:
                 listening.tick()
+
+
+async def serve(settings: Settings) -> None:
+    """Set up the log of the process and run a gateway until a signal ends it."""
+    set_up_logs(settings.logging)
+    await GatewayServer(settings).run()

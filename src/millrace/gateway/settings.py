@@ -66,9 +66,10 @@ class Listener(msgspec.Struct, frozen=True):
 class Auth(msgspec.Struct, frozen=True):
     """Who may call.
 
-    With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the `Authorization`
-    header make a connection of their own to NATS, whose permissions then rule.  `tokens_file` names callers by
-    bearer tokens of the gateway's own.  `required` refuses calls that say nothing.
+    With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the
+    `Authorization` header make a connection of their own to NATS, whose permissions then rule.
+    `tokens_file` names callers by bearer tokens of the gateway's own.  `required` refuses calls that say
+    nothing.
     """
 
     required: bool = False
