@@ -145,7 +145,7 @@ def read_little(p: bytes | bytearray, at: int, count: int) -> int:
     return int.from_bytes(p[at : at + count], "little")
 
 
-def same_bytes(p: bytes, first: int, second: int, count: int) -> bool:
+def same_bytes(p: bytes | bytearray, first: int, second: int, count: int) -> bool:
     """Whether `count` bytes at two places are the same; compiled, nothing is checked."""
     if cython.compiled:
         source: Any = p

@@ -1,0 +1,100 @@
+"""`format("jetstream")`: the class that Spark looks for."""
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from millrace.spark.option_table import Use, check_names
+from millrace.spark.options import SinkOptions, SourceOptions
+from millrace.spark.schema import chosen_columns, default_schema
+
+
+class JetStreamDataSource(DataSource):
+    """Streams of a NATS server as tables: read, streamed and written.
+
+    After ``pip install "millrace[spark]"`` Spark finds it by itself.  Where it does not, say once
+    ``spark.dataSource.register(JetStreamDataSource)``.
+
+    >>> stream = {"nats.servers": servers, "subscribe": "ORDERS"}
+    >>> orders = spark.read.format("jetstream").options(**stream).load()
+    >>> orders.selectExpr("seq", "subject", "cast(data as string) as data").orderBy("seq").show()
+    +---+----------+-----+
+    |seq|   subject| data|
+    +---+----------+-----+
+    |  1|orders.new|apple|
+    |  2|orders.new| pear|
+    |  3|orders.old| plum|
+    +---+----------+-----+
+    <BLANKLINE>
+
+    What is not needed is not moved: without the column ``data`` payloads stay on the server.
+
+    >>> spark.read.format("jetstream").options(**stream).schema("subject string").load().distinct().count()
+    2
+
+    A streaming query goes on where it stopped, and reads each message into each batch once:
+
+    >>> query = ( ...     spark.readStream.format("jetstream").options(**stream).option("startingOffsets",
+    "earliest").load() ...     .selectExpr("subject", "upper(cast(data as string)) as data") ...
+    .writeStream.format("jetstream").option("nats.servers", servers).option("subject", "copies.all") ...
+    .option("checkpointLocation", checkpoint).trigger(availableNow=True).start() ... ) >>>
+    query.awaitTermination() >>> copies = spark.read.format("jetstream").option("nats.servers",
+    servers).option("stream", "COPIES").load() >>> sorted(bytes(row.data) for row in copies.collect())
+    [b'APPLE', b'PEAR', b'PLUM']
+
+    A name that means nothing is an error, not ignored:
+
+    >>> spark.read.format("jetstream").option("nats.server", servers).load()
+    Traceback (most recent call last):
+    ...
+    pyspark.errors.exceptions.captured.AnalysisException: ... did you mean 'nats.servers'? ...
+
+    All options are in ``docs/spark.md``.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        check_names(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "jetstream"
+
+    def schema(self) -> StructType:
+        return default_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        chosen_columns(schema)
+        options = SourceOptions.parse(dict(self.options), Use.BATCH)
+        if options.push_down_filters:
+            from millrace.spark.pushdown import PushdownReader
+
+            return PushdownReader(options, schema)
+        from millrace.spark.batch import BatchReader
+
+        return BatchReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from millrace.spark.stream import StreamReader
+
+        chosen_columns(schema)
+        return StreamReader(SourceOptions.parse(dict(self.options), Use.STREAM), schema)
+
+    # Spark calls these with the arguments' names, so the names are part of the contract.
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from millrace.spark.sink import batch_writer
+
+        return batch_writer(SinkOptions.parse(dict(self.options)), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from millrace.spark.sink import stream_writer
+
+        return stream_writer(SinkOptions.parse(dict(self.options)), schema, overwrite)

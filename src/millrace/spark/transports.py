@@ -1,0 +1,53 @@
+"""How a stream is read: by consumer, by direct get, message by message, or as Arrow from Millrace.
+
+A consumer has exact flow control and filters on the server, but some streams do not let us have one (work
+queues), some would keep messages for it (interest) and some would grow by it (advisories).  A direct get
+touches nothing and needs `allow_direct`.
+"""
+
+import logging
+from typing import Final
+
+from millrace.spark.errors import OptionError
+from millrace.spark.partitions import ARROW, DIRECT, GET, PULL
+from millrace.spark.streams import StreamFacts
+
+logger: Final = logging.getLogger("millrace.spark")
+
+
+def choose(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> str:
+    """The transport for a stream; `OptionError` if the one that the user wants does not work on it."""
+    queue = facts.retention == "workqueue"
+    match wanted:
+        case "arrow":
+            if not arrow_offered:
+                raise OptionError(f"transport=arrow: the server of stream {facts.name} does not offer it")
+            return ARROW
+        case "pull":
+            if queue:
+                raise OptionError(
+                    f"transport=pull: {facts.name} is a work queue, whose messages only its own consumers get"
+                )
+            return PULL
+        case "direct":
+            if not facts.allow_direct:
+                raise OptionError(f"transport=direct: stream {facts.name} does not have allow_direct")
+            return DIRECT
+    if arrow_offered:
+        return ARROW
+    if not queue and not facts.has_advisories and facts.retention != "interest":
+        return PULL
+    if facts.allow_direct:
+        return DIRECT
+    if queue:
+        logger.warning(
+            "stream %s is a work queue without allow_direct: its messages are read one by one, which is slow",
+            facts.name,
+        )
+        return GET
+    if facts.has_advisories:
+        logger.warning(
+            "stream %s has advisories and not allow_direct: reading it adds to it, so it is never idle",
+            facts.name,
+        )
+    return PULL
