@@ -64,12 +64,12 @@ class Site:
     async def fill(self, name: str, count: int = 20, **config: Any) -> None:
         """Messages with and without headers, gaps, and consumers in every state."""
         await self.create(name, subjects=[f"{name}.>"], **config)
+        await self.add_consumer(name, "fresh")
         for number in range(1, count + 1):
             headers = {"Nats-Msg-Id": f"{name}-{number}", "Trace": "ü" * (number % 3)} if number % 2 else None
             await self.publish(f"{name}.{number % 4}", f"body {number}".encode() * (number % 7), headers)
         for seq in (2, 3, count - 1):
             await self.api.delete_message(name, seq)
-        await self.add_consumer(name, "fresh")
         await self.add_consumer(name, "some", ack_wait=HOUR)
         for number, message in enumerate(await self.pull(name, "some", 8)):
             if number in (0, 1, 3, 5):

@@ -196,12 +196,11 @@ class _Parameter:
             show_default=default not in ("", False),
             rich_help_panel=panel,
         )
-        plain = str if default is ... else type(default)
         return inspect.Parameter(
             self.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if default is ... else default,
-            annotation=Annotated[plain, option],
+            default=default,
+            annotation=Annotated[type(default), option],
         )
 
 
@@ -228,8 +227,7 @@ def _extended(
     ]
     defaults = Target()
     made = [
-        one.made(... if one.name == "to" else getattr(defaults, field), panel)
-        for field, one in fields.items()
+        one.made("" if one.name == "to" else getattr(defaults, field), panel) for field, one in fields.items()
     ]
     every = [*kept, *made]
     wrapper.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]

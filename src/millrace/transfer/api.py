@@ -32,7 +32,7 @@ class JetStreamApi:
     ) -> None:
         self.connection = connection
         self.timeout_s = timeout_s
-        self._prefix = f"{domain_api_prefix(domain) if domain else API_PREFIX}."
+        self.prefix = f"{domain_api_prefix(domain) if domain else API_PREFIX}."
 
     @property
     def where(self) -> str:
@@ -50,7 +50,7 @@ class JetStreamApi:
     async def ask(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
         """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer."""
         text = b"" if body is None else json.dumps(body).encode()
-        return read_answer((await self.message(self._prefix + verb, text)).data)
+        return read_answer((await self.message(self.prefix + verb, text)).data)
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class JetStreamApi:
 
     def next_subject(self, stream: str, name: str) -> str:
         """Where to ask for messages of a pull consumer."""
-        return f"{self._prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
+        return f"{self.prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
 
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
         offset = 0

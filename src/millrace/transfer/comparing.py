@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any, Final
 
 from millrace.transfer.api import JetStreamApi
@@ -9,6 +11,8 @@ from millrace.transfer.archive import ArchiveForm, Summary
 from millrace.transfer.errors import RequestRefused
 from millrace.transfer.snapshots import digest
 
+_PATIENCE_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.2
 _PLACES: Final = ("delivered", "ack_floor")
 
 
@@ -33,8 +37,17 @@ async def compare_consumers(api: JetStreamApi, stream: str, expected: dict[str, 
     """Say which consumers are not where they should be: what was delivered, acknowledged, and is pending.
 
     From what servers tell of consumers, not from a snapshot: a cluster does not put into those which messages
-    are pending.
+    are pending.  A cluster also takes its time to agree on what was restored, so it is asked again.
     """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        differences = await _consumers_now(api, stream, expected)
+        if not differences or time.monotonic() >= deadline:
+            return differences
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any]) -> list[str]:
     first_seq = int((await api.stream(stream))["state"]["first_seq"])
     differences: list[str] = []
     for name, one in expected.items():

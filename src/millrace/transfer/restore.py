@@ -116,7 +116,8 @@ async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progres
     except StreamExists:
         raise
     except RequestRefused as error:
-        raise TransferError(f"stream {name}: {error}{await _left_behind(api, name)}") from error
+        said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
+        raise RequestRefused(error.status, error.code, said) from error
 
 
 async def refuse_if_there(api: JetStreamApi, name: str) -> None:

@@ -1,0 +1,98 @@
+"""Acknowledgements that reach the source after its consumers were copied.
+
+A client that has a message in hand acknowledges it where it got it: at the source.  Acknowledgements are
+messages like any others, so they can be heard, and each says in its subject which message it is for:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.<pending>
+    $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.… .<anything>
+
+They are noted from before the copy, and sent to the consumer of the same name at the target when it is there.
+One that the copy has already is no news to it.  Without permission to hear them, none are carried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+_PREFIX: Final = "$JS.ACK."
+_ALL: Final = "$JS.ACK.>"
+_SHORT: Final = 9  # tokens
+_LONG: Final = 11
+_DONE: Final = (b"", b"+ACK", b"+TERM", b"+NXT")
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """One acknowledgement."""
+
+    stream: str
+    consumer: str
+    stream_seq: int
+    subject: str  # at the target
+    body: bytes
+
+
+def read_ack(subject: str, body: bytes) -> Ack | None:
+    """What an acknowledgement says; None if it is none, or leaves the message pending."""
+    tokens = subject.split(".")
+    if len(tokens) >= _LONG:
+        tokens = [*tokens[:2], *tokens[4:_LONG]]
+    if len(tokens) != _SHORT or not tokens[5].isdigit():
+        return None
+    verb = body.split(b" ", 1)[0].strip()
+    if verb not in _DONE:
+        return None
+    kept = b"+TERM" if verb == b"+TERM" else b"+ACK"
+    return Ack(tokens[2], tokens[3], int(tokens[5]), ".".join(tokens), kept)
+
+
+class LateAcks:
+    """Hears at `source` and, once ``flow`` was called, speaks at `target`."""
+
+    def __init__(self, source: Connection, target: Connection, streams: list[str]) -> None:
+        self._source = source
+        self._target = target
+        self._streams = frozenset(streams)
+        self._waiting: list[Ack] = []
+        self._flowing = False
+        self._subscription: Subscription | None = None
+        self.replies: dict[tuple[str, str, int], str] = {}  # where a message of the target is acknowledged
+        self.carried = 0
+
+    async def listen(self) -> None:
+        self._subscription = await self._source.subscribe(_ALL, cb=self._heard)
+        await self._source.flush()
+
+    async def _heard(self, message: Msg) -> None:
+        ack = read_ack(message.subject, message.data)
+        if ack is None or ack.stream not in self._streams:
+            return
+        if self._flowing:
+            await self._send(ack)
+        else:
+            self._waiting.append(ack)
+
+    async def flow(self) -> None:
+        """The consumers are at the target."""
+        waiting, self._waiting = self._waiting, []
+        self._flowing = True
+        for ack in waiting:
+            await self._send(ack)
+        await self._target.flush()
+
+    async def _send(self, ack: Ack) -> None:
+        subject = self.replies.get((ack.stream, ack.consumer, ack.stream_seq), ack.subject)
+        await self._target.publish(subject, ack.body)
+        self.carried += 1
+
+    async def close(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._source.is_closed:
+            await subscription.unsubscribe()
+        if not self._target.is_closed:
+            await self._target.flush()
