@@ -1,10 +1,8 @@
 """How far the jobs are: rows, rate and lag of each, from what Spark tells a listener and what jobs report.
 
-Lag is what the streams have beyond the end of the last batch, in sequences: the offsets in Spark's progress
-are the data source's own, so it needs no further question to a server.
+Not here: what lag is and how Spark's progress tells it (`millrace.spark.lag`).
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.spark.jobs.context import Report
+from millrace.spark.lag import lag_of
 
 _SMOOTHING: Final = 0.4  # weight of the newest rate
 
@@ -88,31 +87,28 @@ class ProgressBoard:
 
     def add_batch(self, job: str, query: str, progress: Any) -> None:
         """What Spark tells about a batch of a query (StreamingQueryProgress)."""
-        lag = stream_lag(progress.sources)
+        lag = lag_of(progress)
         rows = int(progress.numInputRows)
+        seconds = max(float(progress.batchDuration or 0) / 1000, 0.001)
 
         def change(old: JobProgress) -> JobProgress:
             lags = self._lags.setdefault(job, {})
-            if lag is not None:
-                lags[query] = lag
+            lags[query] = lag.behind if lag else {}
             together: dict[str, int] = {}
             for one in lags.values():  # several queries of a job read the same stream: the slowest counts
-                for stream, value in one.items():
-                    together[stream] = max(value, together.get(stream, 0))
-            seconds = max(float(progress.batchDuration or 0) / 1000, 0.001)
+                for stream, behind in one.items():
+                    together[stream] = max(behind, together.get(stream, 0))
+            # They read the same messages, too, so only the first of them counts rows.
+            if next(iter(lags)) != query:
+                return replace(old, lag=together)
             rate = old.rate + _SMOOTHING * (rows / seconds - old.rate) if old.batches else rows / seconds
-            # Queries of one job read the same messages: only one of them counts rows.
-            counts = query in ("", job) or not any(name in ("", job) for name in lags)
-            first = next(iter(lags), query) == query
-            if counts or first:
-                return replace(
-                    old,
-                    rows=old.rows + rows,
-                    batches=old.batches + 1,
-                    rate=rate if rows else old.rate,
-                    lag=together,
-                )
-            return replace(old, lag=together)
+            return replace(
+                old,
+                rows=old.rows + rows,
+                batches=old.batches + 1,
+                rate=rate if rows else old.rate,
+                lag=together,
+            )
 
         self._update(job, change)
 
@@ -124,23 +120,8 @@ class ProgressBoard:
         self._changed(changed)
 
 
-def stream_lag(sources: list[Any]) -> dict[str, int] | None:
-    """Sequences that the streams have beyond the end of a batch; None if no source is one of ours."""
-    lag: dict[str, int] | None = None
-    for source in sources:
-        end, latest = _streams(source.endOffset), _streams(source.latestOffset)
-        if end is None:
-            continue
-        lag = {} if lag is None else lag
-        for stream, position in end.items():
-            newest = (latest or {}).get(stream, position)
-            behind = max(0, int(newest["next"]) - int(position["next"]))
-            lag[stream] = max(behind, lag.get(stream, 0))
-    return lag
-
-
-class LagListener(StreamingQueryListener):
-    """Hands the progress of the queries of one job on; for sessions of one's own, too."""
+class BatchListener(StreamingQueryListener):
+    """Hands the progress of the queries of one job on."""
 
     def __init__(self, on_batch: Callable[[str, Any], None]) -> None:
         self._on_batch = on_batch
@@ -153,11 +134,3 @@ class LagListener(StreamingQueryListener):
     def onQueryIdle(self, event: Any) -> None: ...
 
     def onQueryTerminated(self, event: Any) -> None: ...
-
-
-def _streams(offset: str | None) -> dict[str, Any] | None:
-    try:
-        document = json.loads(offset) if offset else None
-    except ValueError:
-        return None
-    return document.get("streams") if isinstance(document, dict) else None

@@ -34,7 +34,7 @@ from millrace.spark.jobs.settings import (
     Verify,
 )
 from millrace.spark.pipeline.check import checkpoint_of
-from millrace.spark.pipeline.progress import JobProgress, LagListener, ProgressBoard, State
+from millrace.spark.pipeline.progress import BatchListener, JobProgress, ProgressBoard, State
 
 _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
     Analytics: analytics.run,
@@ -148,7 +148,7 @@ class PipelineRun:
         if isinstance(job, StreamingJob):
             checkpoint = checkpoint_of(self._pipeline, job)
             session.streams.addListener(
-                LagListener(lambda query, progress: self.board.add_batch(job.name, query, progress))
+                BatchListener(lambda query, progress: self.board.add_batch(job.name, query, progress))
             )
         else:
             root = self._pipeline.checkpoint.rstrip("/")

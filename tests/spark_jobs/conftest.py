@@ -1,0 +1,151 @@
+"""What tests of jobs share: one Spark session, servers with streams, and a way to run a pipeline in it."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from millrace.spark.jobs.admin import StoredMessage, StreamAdmin
+from millrace.spark.jobs.settings import Pipeline
+from millrace.spark.pipeline.check import check_pipeline
+from millrace.spark.pipeline.load import convert_pipeline
+from millrace.spark.pipeline.progress import JobProgress
+from millrace.spark.pipeline.runner import PipelineRun
+from millrace.spark.pipeline.session import session_settings
+from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.wire.blocking import BlockingLink, header_block
+from millrace.wire.blocking_publisher import BlockingPublisher
+from millrace.wire.options import LinkOptions, parse_servers
+from millrace.wire.publishing import Receipts
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    empty = Pipeline(job=[])
+    settings = session_settings(empty, "local[2]", cores=2) | {"spark.driver.memory": "1g"}
+    builder: Any = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+class Broker:
+    """A server with JetStream, and short words for what tests do with it."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
+        self.link.connect()
+        self.nats = {"nats.servers": server.client_url}
+        self.admin = StreamAdmin(self.nats, "test")
+
+    def close(self) -> None:
+        self.admin.close()
+        self.link.close()
+
+    def create(self, name: str, *subjects: str, **config: Any) -> str:
+        """Make a stream; an older one of that name goes."""
+        if name in (self.link.api("STREAM.NAMES").get("streams") or []):
+            self.link.api(f"STREAM.DELETE.{name}")
+        settings = {
+            "name": name,
+            "subjects": list(subjects),
+            "storage": "file",
+            "retention": "limits",
+            "num_replicas": 1,
+            "max_consumers": -1,
+            "max_msgs": -1,
+            "max_bytes": -1,
+            "discard": "old",
+            "allow_direct": True,
+            "duplicate_window": 120_000_000_000,
+            **config,
+        }
+        self.link.api(f"STREAM.CREATE.{name}", settings)
+        return name
+
+    def publish(self, messages: "list[tuple[str, bytes, dict[str, str]]]") -> None:
+        """Publish and wait for every acknowledgement."""
+        publisher = BlockingPublisher(self.link)
+        receipts = Receipts()
+        for subject, data, headers in messages:
+            publisher.publish(receipts, subject.encode(), header_block(headers), data)
+        publisher.settle(receipts)
+        publisher.close()
+        assert not receipts.errors
+
+    def fill(self, subject: str, count: int, first: int = 1) -> None:
+        """Publish `count` numbered messages, with a header."""
+        numbers = range(first, first + count)
+        self.publish([(f"{subject}.{n % 3}", b"message %d" % n, {"Number": str(n)}) for n in numbers])
+
+    def messages(self, stream: str) -> list[StoredMessage]:
+        facts = self.admin.facts(stream)
+        found = [self.admin.get(stream, number) for number in range(facts.first, facts.after_last)]
+        return [message for message in found if message is not None]
+
+    def count(self, stream: str) -> int:
+        return self.admin.facts(stream).messages
+
+
+@pytest.fixture(scope="session")
+def brokers() -> Iterator[Callable[[ServerKind], Broker]]:
+    started: dict[ServerKind, Broker] = {}
+
+    def get(kind: ServerKind) -> Broker:
+        if kind not in started:
+            started[kind] = Broker(ServerProcess(kind, jetstream=True, start_timeout_s=60).start())
+        return started[kind]
+
+    yield get
+    for broker in started.values():
+        broker.close()
+        broker.server.close()
+
+
+@pytest.fixture
+def broker(server_kind: ServerKind, brokers: Callable[[ServerKind], Broker]) -> Broker:
+    """A broker of each kind."""
+    return brokers(server_kind)
+
+
+@pytest.fixture
+def millrace(brokers: Callable[[ServerKind], Broker]) -> Broker:
+    """Ours only."""
+    return brokers(ServerKind.MILLRACE)
+
+
+RunPipeline = Callable[..., PipelineRun]
+
+
+@pytest.fixture
+def run_pipeline(spark: SparkSession, tmp_path: Path) -> RunPipeline:
+    """Run jobs to their end in the shared session; `fails` lets them fail."""
+
+    def run(
+        broker: Broker,
+        *jobs: Mapping[str, Any],
+        fails: bool = False,
+        seen: list[JobProgress] | None = None,
+        **top: Any,
+    ) -> PipelineRun:
+        document = {"checkpoint": str(tmp_path / "checkpoints"), **top, "job": [dict(job) for job in jobs]}
+        pipeline = convert_pipeline(document, "test.toml")
+        assert check_pipeline(pipeline) == []
+        running = PipelineRun(pipeline, spark, broker.nats)
+        if seen is not None:
+            running.on_change = seen.append
+        running.start()
+        running.wait()
+        assert bool(running.failures) is fails, [failure.text for failure in running.failures]
+        return running
+
+    return run
