@@ -126,6 +126,7 @@ class _Batch:
         self._results = query.results
         self._queue: asyncio.Queue[_Chunk | GatewayError | None] = asyncio.Queue(_CHUNKS_IN_FLIGHT)
         self._longest = call.settings.limits.max_body
+        self._published = call.core.metrics.published.labels("v2")
         self._done = 0
         self._duplicates = 0
         self._failed = 0
@@ -221,6 +222,7 @@ class _Batch:
         first = self._done
         self._done += len(sequences) + len(mistakes)
         self._failed += len(receipts.errors) + len(mistakes)
+        self._published.inc(len(sequences) - len(receipts.errors))
         if self._results is Results.FAILURES and not receipts.errors and not mistakes:
             return b""
         plain = not (mistakes or receipts.errors or receipts.duplicates or receipts.details)

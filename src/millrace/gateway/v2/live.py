@@ -110,6 +110,7 @@ _ACCEPT: Final = {"Accept": "`text/event-stream` for Server-Sent Events, else ND
     "/streams/{stream}/live",
     "Read a stream as it grows",
     query=StreamQuery,
+    stream=True,
     headers=_ACCEPT | {"Last-Event-ID": "the id of the last event that arrived: go on behind it"},
     answers=_answers(Message),
     problems=(404, 406, 409, 422),
@@ -131,6 +132,7 @@ async def read_live(call: Call) -> Reply:
     "/streams/{stream}/consumers/{consumer}/live",
     "Read a consumer as messages come",
     query=ConsumerQuery,
+    stream=True,
     headers=_ACCEPT,
     answers=_answers(DeliveredMessage),
     problems=(404, 406, 409),
@@ -143,18 +145,20 @@ async def read_consumer_live(call: Call) -> Reply:
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     session = ConsumerSession(call, window=query.window)
     await session.open()
-    return Flow(framing.media_type, _consumer_flow(framing, session, query.payload))
+    return Flow(framing.media_type, _consumer_flow(call, framing, session, query.payload))
 
 
 async def _consumer_flow(
-    framing: Framing, session: ConsumerSession, form: PayloadForm
+    call: Call, framing: Framing, session: ConsumerSession, form: PayloadForm
 ) -> AsyncGenerator[bytes, None]:
+    delivered = call.core.metrics.delivered.labels("v2")
     try:
         yield framing.opening()
         while True:
             taken = await session.take(framing.ping_s or 3600)
             if taken:
                 yield framing.messages([message_of(message, form) for message in taken])
+                delivered.inc(len(taken))
             elif framing.ping_s:
                 yield framing.ping()
     except GatewayError as error:
@@ -165,6 +169,7 @@ async def _consumer_flow(
 
 async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerator[bytes, None]:
     loop = asyncio.get_running_loop()
+    delivered = call.core.metrics.delivered.labels("v2")
     try:
         yield framing.opening()
         said = loop.time()
@@ -174,6 +179,7 @@ async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerat
             messages = await reading.take(_STOP_LOOK_S)
             if messages:
                 yield framing.messages(messages)
+                delivered.inc(len(messages))
             elif framing.ping_s and loop.time() - said >= framing.ping_s:
                 yield framing.ping()
             else:

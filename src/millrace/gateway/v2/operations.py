@@ -86,6 +86,7 @@ class Operation:
     body: Body | None = None
     answers: tuple[Answer, ...] = ()
     problems: tuple[int, ...] = ()
+    stream: bool = False  # its answer does not end by itself
     socket: bool = False  # a WebSocket
 
     @property

@@ -9,12 +9,21 @@ statuses of its own (problems).
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
 from millrace.gateway.core import Core
 from millrace.gateway.error_map import PROBLEM_TYPE, problem
-from millrace.gateway.errors import BadRequest, JetStreamRefused, MethodNotAllowed, NotFound
+from millrace.gateway.errors import (
+    BadRequest,
+    GatewayError,
+    JetStreamRefused,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+)
 from millrace.gateway.exchange import Application, Exchange, Receive, Scope, Send
 from millrace.gateway.settings import Group
 from millrace.gateway.v2.calls import Call
@@ -24,6 +33,7 @@ from millrace.gateway.v2.sections import SECTIONS
 
 _REST: Final = "subject"  # a parameter of this name is everything that follows
 _SOCKET: Final = "WEBSOCKET"
+_DENIAL: Final = "websocket.http.response"  # an answer of HTTP to who wanted a WebSocket
 
 
 def asgi_app(core: Core, groups: frozenset[Group]) -> Application:
@@ -59,6 +69,7 @@ class Routes:
     def __init__(self, core: Core, groups: frozenset[Group]) -> None:
         self._core = core
         self._root = _Node()
+        self._open = 0
         for operation in operations_of(groups):
             self._add(operation)
 
@@ -103,18 +114,51 @@ class Routes:
         method = _SOCKET if scope["type"] == "websocket" else scope["method"]
         operation, named = self.find(method, raw.decode("latin-1").partition("?")[0])
         scope["state"]["route"] = operation.path
+        scope["state"]["is_stream"] = operation.stream
         try:
-            link = await self._core.link_of(scope)
-            call = Call(operation, exchange, self._core, link, named)
-            with link.held():
-                reply = await operation.handler(call)
-                await reply.respond(receive, send)
-        except JetStreamRefused as error:
-            if exchange.status or scope["type"] == "websocket":
+            with self._admitted(operation):
+                link = await self._core.link_of(scope)
+                call = Call(operation, exchange, self._core, link, named)
+                with link.held():
+                    reply = await operation.handler(call)
+                    await reply.respond(receive, send)
+        except GatewayError as error:
+            socket = scope["type"] == "websocket"
+            if exchange.status or (not socket and not isinstance(error, JetStreamRefused)):
                 raise
-            outcome = outcome_of(error)
-            body = problem(exchange.request_id, outcome, scope["path"])
+            await self._refuse(exchange, error, socket)
+
+    @contextlib.contextmanager
+    def _admitted(self, operation: Operation) -> Iterator[None]:
+        """Count what does not end by itself; there may be only so many."""
+        if not operation.stream:
+            yield
+            return
+        most = self._core.settings.limits.streams
+        if most and self._open >= most:
+            raise Overloaded("there are too many subscriptions")
+        gauge = self._core.metrics.streams.labels("v2")
+        self._open += 1
+        gauge.inc()
+        try:
+            yield
+        finally:
+            self._open -= 1
+            gauge.dec()
+
+    async def _refuse(self, exchange: Exchange, error: GatewayError, socket: bool) -> None:
+        outcome = outcome_of(error)
+        body = problem(exchange.request_id, outcome, exchange.scope["path"])
+        if not socket:
             await exchange.answer(outcome.status, body, PROBLEM_TYPE, outcome.headers)
+            return
+        if _DENIAL not in (exchange.scope.get("extensions") or {}):
+            raise error  # the front closes it, with 403
+        exchange.status = outcome.status
+        headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body))]
+        start = {"type": f"{_DENIAL}.start", "status": outcome.status, "headers": headers}
+        await exchange.send(start)
+        await exchange.send({"type": f"{_DENIAL}.body", "body": body})
 
 
 def _decoded(segment: str) -> str:

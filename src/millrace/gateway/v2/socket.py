@@ -86,6 +86,7 @@ _commands: Final = msgspec.json.Decoder(Command)
     "/streams/{stream}/consumers/{consumer}/socket",
     "Read and acknowledge over a WebSocket",
     query=SocketQuery,
+    stream=True,
     socket=True,
     answers=(Answer(101, "the WebSocket is open"),),
     problems=(404, 409),
@@ -138,10 +139,12 @@ class SocketReply:
     # -- down -----------------------------------------------------------------------------------------
 
     async def _down(self, send: Send) -> None:
+        delivered = self._call.core.metrics.delivered.labels("v2")
         while True:
             for taken in await self._session.take(_LONG_S):
                 message = to_json(message_of(taken, self._form))
                 await self._say(send, b'{"type":"message",' + message[1:])
+                delivered.inc()
 
     async def _say(self, send: Send, text: bytes) -> None:
         async with self._sending:
