@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import nats
@@ -17,10 +18,10 @@ from rich.live import Live
 
 from examples.orders.figures import Watcher
 from examples.orders.parts import Part, PartFailed
-from examples.orders.shop import Traffic, open_shop
+from examples.orders.shop import open_shop, sample_traffic
 from examples.orders.view import line, picture
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 
 def arguments() -> argparse.Namespace:
@@ -41,7 +42,7 @@ class OrderDesk:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._parts = contextlib.AsyncExitStack()
-        self._data: Path = options.data
+        self._data: Path = options.data.resolve()
         self.addresses = {
             "NATS": f"nats://127.0.0.1:{options.port}",
             "HTTP": f"http://127.0.0.1:{options.gateway_port}/v2/docs",
@@ -56,11 +57,19 @@ class OrderDesk:
         ]
 
     async def __aenter__(self) -> "OrderDesk":
+        try:
+            await self._open()
+        except BaseException:
+            await self._parts.aclose()
+            raise
+        return self
+
+    async def _open(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
         options = self._options
         self.running: list[Part] = []
         serve = ["-a", "127.0.0.1", "-p", str(options.port), "-m", str(options.monitor_port)]
-        broker = await self._start("broker", ["serve", *serve, "-js", "-sd", str(self._data / "broker")])
+        broker = await self._start("broker", ["serve", *serve, "-js", "-sd", "broker"])
         await broker.wait_for(f"{self.addresses['monitor']}/healthz")
         self.connection: Client = await nats.connect(self.addresses["NATS"], max_reconnect_attempts=-1)
         self._parts.push_async_callback(self.connection.close)
@@ -71,12 +80,19 @@ class OrderDesk:
         await self._start("gateway", ["gateway", *gateway])
         if not options.no_spark:
             pipeline = ["pipeline", "run", str(HERE / "pipeline.toml"), "--json"]
-            await self._start("pipeline", pipeline, self.watcher.pipeline_said)
-        return self
+            await self._start(
+                "pipeline", pipeline, self.watcher.pipeline_said, NATS_URL=self.addresses["NATS"]
+            )
 
-    async def _start(self, name: str, command: list[str], on_line=None) -> Part:  # type: ignore[no-untyped-def]
-        part = Part(name, command, self._data / f"{name}.log", on_line)
-        await part.start()
+    async def _start(
+        self,
+        name: str,
+        command: list[str],
+        on_line: Callable[[str], None] | None = None,
+        **environment: str,
+    ) -> Part:
+        part = Part(name, command, self._data, on_line)
+        await part.start(**environment)
         self._parts.push_async_callback(part.stop)
         self.running.append(part)
         return part
@@ -118,14 +134,8 @@ async def main() -> int:
     if options.seconds:
         loop.call_later(options.seconds, stop.set)
     try:
-        async with OrderDesk(options) as desk:
-            traffic = None
-            if options.orders_per_second > 0:
-                traffic = asyncio.create_task(Traffic(desk.connection, options.orders_per_second).run())
+        async with OrderDesk(options) as desk, sample_traffic(desk.connection, options.orders_per_second):
             await desk.show(stop)
-            if traffic is not None:
-                traffic.cancel()
-                await asyncio.gather(traffic, return_exceptions=True)
     except PartFailed as failed:
         print(failed, file=sys.stderr)
         return 1

@@ -25,16 +25,17 @@ class Part:
     """One running program; its errors go to a log file, its output to whoever asked for the lines."""
 
     def __init__(
-        self, name: str, arguments: list[str], log: Path, on_line: Callable[[str], None] | None = None
-    ):
+        self, name: str, arguments: list[str], folder: Path, on_line: Callable[[str], None] | None = None
+    ) -> None:
         self.name = name
-        self.log = log
+        self.log = folder / f"{name}.log"
+        self._folder = folder
         self._arguments = arguments
         self._on_line = on_line
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, **environment: str) -> None:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -46,7 +47,8 @@ class Part:
                 stderr=log,
                 # Ctrl-C is for the example, which then stops the parts in their order.
                 start_new_session=True,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                cwd=self._folder,
+                env={**os.environ, **environment},
             )
         if self._on_line is not None:
             self._reading = asyncio.create_task(self._read(self._on_line))

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import nats.errors
@@ -49,6 +49,9 @@ async def open_shop(jetstream: JetStreamContext) -> None:
         max_age=24 * 3600,
         allow_direct=True,
     )
+    # What the pipeline publishes: sales by the minute, and orders that were given up.
+    await jetstream.add_stream(name="REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600)
+    await jetstream.add_stream(name="ORDERS_DLQ", subjects=["dlq.>"])
     for name, subject in (("NEW", "ORDERS.received"), ("DISPATCH", "ORDERS.processed")):
         await jetstream.add_consumer(
             STREAM,
@@ -68,7 +71,22 @@ async def open_shop(jetstream: JetStreamContext) -> None:
     )
 
 
-class Traffic:
+@contextlib.asynccontextmanager
+async def sample_traffic(connection: Client, orders_per_second: float) -> AsyncIterator[None]:
+    """Customers and workers while the context lasts; nobody if nothing is ordered."""
+    if orders_per_second <= 0:
+        yield
+        return
+    people = asyncio.create_task(_Traffic(connection, orders_per_second).run())
+    try:
+        yield
+    finally:
+        people.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await people
+
+
+class _Traffic:
     """Customers who order, and workers who handle what they ordered."""
 
     def __init__(self, connection: Client, orders_per_second: float) -> None:

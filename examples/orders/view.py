@@ -64,10 +64,10 @@ def _pipeline(figures: Figures) -> Table | Text:
         table.add_row(
             name,
             str(said.get("state", "")),
-            f"{said.get('batch', 0):,}",
+            f"{said.get('batches', 0):,}",
             f"{said.get('rows', 0):,}",
             f"{said.get('rate', 0):,.0f}",
-            f"{said.get('lag', 0):,}",
+            f"{sum(said.get('lag', {}).values()):,}",
         )
     return table
 
