@@ -33,6 +33,7 @@ from millrace.gateway.errors import (
     PermissionDenied,
     Unauthorized,
 )
+from millrace.gateway.publisher import LinkPublisher, PubAck
 from millrace.gateway.replies import Replies
 from millrace.gateway.settings import Nats
 
@@ -49,6 +50,7 @@ __all__ = [
 
 _LOG: Final = logging.getLogger("millrace.gateway.link")
 _PING_S: Final = 15
+_PUBLISHER: Final = "publisher"
 _NOT_AUTHORIZED: Final = (
     "authorization violation",
     "authentication expired",
@@ -65,29 +67,10 @@ class Companion(Protocol):
     async def close(self) -> None: ...
 
 
-class PubAck(msgspec.Struct):
-    """What JetStream says about a message that it stored."""
-
-    stream: str = ""
-    seq: int = 0
-    duplicate: bool = False
-    domain: str = ""
-    val: str = ""
-    batch: str = ""
-    count: int = 0
-
-
 class _Refusal(msgspec.Struct):
     code: int = 500
     err_code: int = 0
     description: str = ""
-
-
-class _PubAnswer(PubAck):
-    error: _Refusal | None = None
-
-
-_decode_publish: Final = msgspec.json.Decoder(_PubAnswer).decode
 
 
 class Link:
@@ -157,20 +140,22 @@ class Link:
         self, subject: str, payload: bytes, headers: dict[str, str] | None = None, timeout: float = 0
     ) -> PubAck:
         """Store a message in the stream that takes `subject`; back when JetStream says that it did."""
-        if self._replies is None:
-            raise self._closed or LinkDown("there is no connection to NATS")
-        message = await self._replies.ask(
-            subject, payload, headers, timeout or self._options.publish_timeout_s
-        )
+        if self._closed is not None:
+            raise self._closed
+        if not timeout:
+            return await self.publisher().publish(subject, payload, headers)
         try:
-            answer = _decode_publish(message.data)
-        except msgspec.DecodeError as error:
-            raise JetStreamRefused(500, 0, "nats: invalid jetstream publish response") from error
-        if answer.error is not None:
-            raise JetStreamRefused(answer.error.code, answer.error.err_code, answer.error.description)
-        if not answer.stream:
-            raise JetStreamRefused(500, 0, "nats: invalid jetstream publish response")
-        return answer
+            async with asyncio.timeout(timeout):
+                return await self.publisher().publish(subject, payload, headers)
+        except TimeoutError:
+            raise LinkTimeout(f"no answer to {subject} in time") from None
+
+    def publisher(self) -> LinkPublisher:
+        """What publishes for this link, on a connection of its own."""
+        made = self.companions.get(_PUBLISHER)
+        if not isinstance(made, LinkPublisher):
+            made = self.companions[_PUBLISHER] = LinkPublisher(self._options, self._credentials)
+        return made
 
     # -- who wants to know --------------------------------------------------------------------------
 

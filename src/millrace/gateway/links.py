@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
 
 from millrace.gateway.credentials import Credentials
 from millrace.gateway.errors import Overloaded
@@ -65,7 +68,11 @@ class Links:
             if not idle:
                 raise Overloaded("too many different credentials are in use")
             await self._drop(min(idle, key=lambda key: self._pool[key].last_used))
-        link = Link(self._options, credentials)
+        # Nothing of the gateway's own may help a caller in.
+        options = msgspec.structs.replace(
+            self._options, servers=tuple(_without_user(server) for server in self._options.servers)
+        )
+        link = Link(options, credentials)
         await link.open()
         self._pool[digest] = link
         return link
@@ -83,3 +90,8 @@ class Links:
             for digest, link in list(self._pool.items()):
                 if link.is_closed or (idle_s and not link.is_held and now - link.last_used > idle_s):
                     await self._drop(digest)
+
+
+def _without_user(server: str) -> str:
+    parts = urlsplit(server if "://" in server else f"nats://{server}")
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

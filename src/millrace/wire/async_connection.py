@@ -41,6 +41,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.server: Final = server
         self.info = ServerInfo()
         self.can_write = True
+        self.told: Callable[[str], None] | None = None  # of errors that do not end the connection
         self._receive = receive
         self._received = received
         self._writable = writable
@@ -134,6 +135,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             line = self._parser.line()
             if not line.strip(b"'").lower().startswith(b"permissions violation"):
                 raise refusal(self.server, line)
+            if self.told is not None:
+                self.told(line.strip(b"'").decode(errors="replace"))
         if op == self._awaited_op and self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 

@@ -56,11 +56,13 @@ class AsyncPublisher:
         timeout_s: float = DEFAULT_ANSWER_S,
         ping_interval_s: float = PING_INTERVAL_S,
         on_state: StateCallback | None = None,
+        on_error: Callable[[str], None] | None = None,
     ) -> None:
         self._options = options
         self._timeout_s = timeout_s
         self._ping_interval_s = ping_interval_s
         self._on_state = on_state
+        self._on_error = on_error  # told what the server does not permit, which it does not answer
         self._inbox = new_inbox(options)
         self._window = PublishWindow(self._inbox.encode(), limit)
         self._wake_at = max(limit // 4, 1)
@@ -98,6 +100,7 @@ class AsyncPublisher:
         random.shuffle(servers)
         for server in servers:
             connection = AsyncConnection(server, self._receive, self._received, self._wake, self._lost)
+            connection.told = self._on_error
             try:
                 await open_connection(self._options, connection, ping_interval_s=self._ping_interval_s)
             except NotConnected as error:
