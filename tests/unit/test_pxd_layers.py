@@ -16,7 +16,7 @@ def layer_of_packages() -> dict[str, int]:
     """The number of each package's layer, 0 at the top."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    return {name.strip(): index for index, names in enumerate(layers) for name in names.split("|")}
+    return {name.strip(" ()"): index for index, names in enumerate(layers) for name in names.split("|")}
 
 
 def cimported_packages(text: str) -> list[str]:

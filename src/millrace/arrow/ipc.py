@@ -111,7 +111,7 @@ class _Body:
         if not size:
             return
         padding = -size % _ALIGNMENT
-        self.parts.append(buffer)
+        self.parts.append(buffer.cast("B") if isinstance(buffer, memoryview) else buffer)
         if padding:
             self.parts.append(_PADDING[:padding])
         self.size += size + padding

@@ -189,6 +189,25 @@ class Authenticator:
         user = self._nkeys.get(nkey)
         return user.account if user is not None else None
 
+    def still_known(self, identity: Identity) -> Identity | None:
+        """Who somebody that proved to be `identity` is by the present configuration; None if nobody."""
+        if identity.nkey:
+            user = self._nkeys.get(identity.nkey)
+        else:
+            user = self._users.get(identity.user) if identity.is_user else None
+        if user is not None:
+            return self._identity(user) if user.account == identity.account else None
+        if identity.account != GLOBAL_ACCOUNT or identity.nkey:
+            return None
+        if not self.required:
+            return identity
+        for simple in (self._plain, self._websocket):
+            if simple is not None and identity.is_user and simple.username == identity.user:
+                return identity
+            if simple is not None and identity.label == "token" and simple.token:
+                return identity
+        return None
+
     @property
     def has_plaintext_passwords(self) -> bool:
         """Whether some password stands in the configuration as it is, which is worth a warning."""

@@ -101,6 +101,13 @@ FLAGS: Final = (
     ),
     _switch(_S.JETSTREAM, "js jetstream", "Enable JetStream", "jetstream"),
     _text(_S.JETSTREAM, "sd store_dir", "dir", "Store streams below this folder", "store_dir"),
+    _number(
+        _S.JETSTREAM,
+        "arrow_port",
+        "port",
+        "Serve streams as Arrow on this port; -1 picks one, 0 does not (default: one on loopback)",
+        "arrow_port",
+    ),
     _text(_S.AUTHORIZATION, "user", "name", "User that clients must give", "username"),
     _text(_S.AUTHORIZATION, "pass", "password", "Password that clients must give", "password"),
     _text(_S.AUTHORIZATION, "auth", "token", "Token that clients must give", "token"),

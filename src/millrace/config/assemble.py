@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from millrace.arrow.options import LOOPBACK, ArrowOptions
 from millrace.broker.options import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -54,6 +55,7 @@ _BROKER_FIELDS: Final = (
     "trace_verbose",
 )
 _LOG_FIELDS: Final = ("file", "size_limit", "max_files", "time", "utc", "json")
+_ARROW_FIELDS: Final = ("enabled", "host", "port", "advertise", "max_clients")
 _PROCESS_FIELDS: Final = ("pid_file", "ports_file_dir")
 # Who connects without credentials when only the system account has users.
 _ANONYMOUS: Final = "nats-anonymous"
@@ -72,6 +74,7 @@ def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOp
         broker=broker,
         jetstream=_jetstream(settings, blocks, broker.system_account, notes),
         monitor=_monitor(settings, broker, notes),
+        arrow=_arrow(settings, broker, notes),
         log=LogOptions(
             **{name: settings[f"log_{name}"] for name in _LOG_FIELDS if f"log_{name}" in settings},
             debug=settings.get("debug", False),
@@ -269,6 +272,20 @@ def _monitor(settings: Settings, broker: BrokerOptions, notes: Notes) -> Monitor
         base_path=_base_path(settings.get("http_base_path", "")),
         tls=broker.tls if https_port else None,
     )
+
+
+def _arrow(settings: Settings, broker: BrokerOptions, notes: Notes) -> ArrowOptions:
+    """With a port of its own it listens where clients do; without, where only this machine finds it."""
+    values = {name: settings[f"arrow_{name}"] for name in _ARROW_FIELDS if f"arrow_{name}" in settings}
+    port = values.pop("port", None)
+    if port is not None and not -1 <= port <= 65535:
+        notes.error(f"there is no port {port}")
+    if port == 0 or not values.get("enabled", True):
+        return ArrowOptions(enabled=False)
+    if (port is not None or values) and not settings.get("jetstream"):
+        notes.error("millrace.arrow: streams cannot be served without JetStream", settings.at("arrow_port"))
+    values["host"] = values.get("host") or (LOOPBACK if port is None else broker.host)
+    return ArrowOptions(port=-1 if port is None else port, **values)
 
 
 def _base_path(path: str) -> str:

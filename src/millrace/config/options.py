@@ -6,6 +6,7 @@ joins all.  Durations are seconds, sizes are bytes.
 
 from dataclasses import dataclass, field
 
+from millrace.arrow.options import ArrowOptions
 from millrace.broker.options import BrokerOptions, TlsOptions
 from millrace.jetstream.options import JetStreamOptions
 
@@ -69,6 +70,7 @@ class Overrides:
     ports_file_dir: str | None = None
     jetstream: bool | None = None
     store_dir: str | None = None
+    arrow_port: int | None = None  # 0 switches the endpoint off
     tls: bool | None = None  # False switches the file's TLS off
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -81,6 +83,7 @@ class ServerOptions:
     broker: BrokerOptions = field(default_factory=BrokerOptions)
     jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)
     monitor: MonitorOptions = MonitorOptions()
+    arrow: ArrowOptions = field(default_factory=ArrowOptions)
     log: LogOptions = LogOptions()
     process: ProcessOptions = ProcessOptions()
     config_file: str = ""

@@ -64,7 +64,7 @@ _RELOADABLE: Final = {
     "jetstream.enabled": Area.JETSTREAM,
     "jetstream.accounts": Area.JETSTREAM,
 }
-_PARTS: Final = ("broker", "jetstream", "monitor", "log", "process")
+_PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.websocket")  # compared field by field
 _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
 _SECRET: Final = ("authorization", "websocket", "tls")

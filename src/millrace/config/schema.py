@@ -28,6 +28,7 @@ from millrace.config.fields import (
     unsupported,
 )
 from millrace.config.jetstream import read_jetstream
+from millrace.config.millrace import read_millrace
 from millrace.config.tls import read_tls
 from millrace.config.tree import Block, Entry
 from millrace.config.users import read_authorization
@@ -138,6 +139,8 @@ TOP_LEVEL = (
     # JetStream.
     field("jetstream", read_jetstream),
     field("store_dir storedir", string, "store_dir"),
+    # What nats-server does not have.
+    field("millrace", read_millrace),
     # Log and process.
     field("debug", boolean, "debug"),
     field("trace", boolean, "trace"),

@@ -32,6 +32,7 @@ def reload_configuration(server: Server) -> ReloadPlan:
     if Area.TLS in plan.areas:
         server.renew_certificates()
     server.jetstream.reload(plan)
+    server.follow_jetstream()
     for listener in server.reload_listeners:
         listener(plan)
     for change in plan.changes:

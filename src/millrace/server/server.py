@@ -29,6 +29,7 @@ from millrace.config.load import load
 from millrace.config.options import MonitorOptions, ServerOptions
 from millrace.config.reload import ReloadPlan
 from millrace.jetstream.options import AccountJetStreamOptions, JetStreamOptions
+from millrace.server.arrow import ArrowEndpoint
 from millrace.server.events import SystemEvents
 from millrace.server.jetstream_service import JetStreamService
 from millrace.server.monitor import Monitor
@@ -77,6 +78,7 @@ class Server:
         self._listener: Listener
         self._websocket: Listener | None = None
         self._monitor: Monitor | None = None
+        self._arrow: ArrowEndpoint | None = None
         self._lame_duck: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._stopped: asyncio.Event
@@ -108,6 +110,8 @@ class Server:
             ports["monitoring"] = [self._monitor.url]
         if self._websocket is not None:
             ports["websocket"] = [self.websocket_url]
+        if self._arrow is not None:
+            ports["arrow"] = [self._arrow.url]
         return ports
 
     @property
@@ -127,6 +131,13 @@ class Server:
             raise LookupError("this server has no monitoring endpoint")
         return self._monitor.url
 
+    @property
+    def arrow_url(self) -> str:
+        """Where ranges of streams can be had as Arrow; see docs/arrow.md."""
+        if self._arrow is None:
+            raise LookupError("this server has no Arrow endpoint")
+        return self._arrow.url
+
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -144,6 +155,7 @@ class Server:
         try:
             self.jetstream.start()
             await self._start_monitor()
+            self.follow_jetstream()
             await self._listen(self.options.broker)
         except BaseException:
             await self.stop()
@@ -168,6 +180,20 @@ class Server:
             self._monitor = Monitor(self, self.options.monitor)
             await self._monitor.start()
             _log.info("Starting %s monitor on %s", self._monitor.scheme, self._monitor.address)
+
+    def follow_jetstream(self) -> None:
+        """Serve streams as Arrow, if there are streams to serve."""
+        options = self.options.arrow
+        if self._arrow is None and options.enabled and self.jetstream.engine is not None:
+            endpoint = ArrowEndpoint(self, options)
+            endpoint.start()
+            self._arrow = endpoint
+
+    async def _stop_arrow(self) -> None:
+        """Before JetStream stops: it reads the logs that are closed then."""
+        endpoint, self._arrow = self._arrow, None
+        if endpoint is not None:
+            await endpoint.stop()
 
     async def _listen(self, options: BrokerOptions) -> None:
         websocket = options.websocket
@@ -202,6 +228,7 @@ class Server:
             self._lame_duck.cancel()
         self.events.stop()
         await self._stop_listening()
+        await self._stop_arrow()
         self.jetstream.stop()  # first, so that clients still get the acknowledgements of what it made durable
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
@@ -240,6 +267,7 @@ class Server:
         broker.lame_duck = True
         self.events.lame_duck()
         await self._stop_listening()
+        await self._stop_arrow()
         self.jetstream.stop()
         listening = [each for each in broker.connections.values() if each.session.connect.protocol >= 1]
         broker.broadcast(lambda each: handshake.update_info(broker, each, lame_duck=True), listening)

@@ -666,6 +666,9 @@ class Log:
         """Whoever held the segment does not need it any more."""
         segment.held -= 1
         segment.pins -= 1
+        if self._closed and not segment.held:
+            _close(segment)
+            return
         self._retire(segment)
 
     def move(self, folder: str) -> None:
@@ -807,12 +810,17 @@ class Log:
         self._work.unsummarized.append(segment)
 
     def close(self) -> None:
-        """Close all files; if a commit is running, when it has ended."""
+        """Close all files; if a commit is running, when it has ended.
+
+        Those of segments that are held are closed when they are released: a descriptor that is closed under
+        a reader's hands may be another file's the next moment.
+        """
         self._closed = True
         if self._commit is not None and self._commit.running:
             return
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
-            _close(segment)
+            if not segment.held:
+                _close(segment)
 
 
 def _is_mostly_dead(segment: Segment) -> bool:
