@@ -61,7 +61,7 @@ class StartPoint:
             return cls(word=text.lower())
         if text.startswith("{"):
             return cls(by_stream=_by_stream("startingOffsets", text))
-        if text.lstrip("-").isdigit():
+        if text.removeprefix("-").isdecimal():
             number = int(text)
             if number > 0:
                 return cls(sequence=number)
