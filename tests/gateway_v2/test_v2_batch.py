@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 import nats
-
-from tests.gateway_v2.conftest import Gateway
+from gateway_v2_kit import Gateway
 
 
 def _lines(*messages: dict[str, Any]) -> bytes:
@@ -86,7 +85,8 @@ async def test_a_large_body_keeps_its_order_and_flows_while_it_is_sent(gateway: 
     await gateway.add_stream()
     count = 30_000
     reader, writer = await asyncio.open_connection(*gateway.address)
-    writer.write(b"POST /v2/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"POST /v2/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
+    writer.write(b"Transfer-Encoding: chunked\r\n\r\n")
     first = json.dumps({"subject": f"{gateway.subject}.a", "data": "0"}).encode() + b"\n"
     writer.write(b"%x\r\n%b\r\n" % (len(first), first))
     head = await reader.readuntil(b"\r\n\r\n")
@@ -122,7 +122,8 @@ async def test_a_large_body_keeps_its_order_and_flows_while_it_is_sent(gateway: 
 
 
 async def test_another_media_type_is_415(gateway: Gateway) -> None:
-    answer = await gateway.http.post("/v2/messages", content=b"", headers={"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    answer = await gateway.http.post("/v2/messages", content=b"", headers=headers)
     assert answer.status_code == 415
 
 

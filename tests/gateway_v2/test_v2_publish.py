@@ -4,8 +4,7 @@ import base64
 
 import nats
 import pytest
-
-from tests.gateway_v2.conftest import Gateway
+from gateway_v2_kit import Gateway
 
 
 async def test_the_body_is_stored_byte_for_byte(gateway: Gateway) -> None:

@@ -17,13 +17,13 @@ from typing import Annotated, Final
 import msgspec
 
 from millrace.gateway.errors import BadRequest, BodyTooLarge, Disconnected, GatewayError, UnsupportedMedia
+from millrace.gateway.publisher import error_of
 from millrace.gateway.v2.calls import Call, Flow, Reply, cancelled
 from millrace.gateway.v2.message_headers import JsonHeaders, block, from_json, refuse_batches
 from millrace.gateway.v2.names import check_subject
 from millrace.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millrace.gateway.v2.payload import body_of, to_json
 from millrace.gateway.v2.problems import Problem, problem_of
-from millrace.gateway.v2.publishers import error_of, publisher_of
 from millrace.jsapi import headers as jetstream
 from millrace.wire.async_publisher import AsyncPublisher
 from millrace.wire.publishing import Origin, Receipts
@@ -113,7 +113,7 @@ async def publish_batch(call: Call) -> Reply:
     query: BatchQuery = call.query
     if query.subject is not None:
         check_subject(query.subject)
-    publisher = await publisher_of(call.link, call.settings.nats, call.exchange.caller.credentials)
+    publisher = await call.link.publisher().connect()
     batch = _Batch(call, publisher, query)
     return Flow(NDJSON, batch.lines(), watch=False)
 
