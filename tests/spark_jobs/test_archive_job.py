@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from millrace.spark.jobs.files import LocalFiles
 from millrace.spark.jobs.table import ParquetTable

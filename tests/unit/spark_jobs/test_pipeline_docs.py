@@ -36,7 +36,10 @@ SECTIONS: list[tuple[str, set[str]]] = [
         (f"{name}", set(key_descriptions(kind)) - COMMON - set(key_descriptions(Input)))
         for name, kind in JOB_KINDS.items()
     ),
-    ("transform", set(key_descriptions(Output)) | set(key_descriptions(Parsed)) - set(key_descriptions(Input))),
+    (
+        "transform",
+        set(key_descriptions(Output)) | set(key_descriptions(Parsed)) - set(key_descriptions(Input)),
+    ),
 ]
 
 

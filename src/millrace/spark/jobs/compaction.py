@@ -39,16 +39,18 @@ def compact(
     *,
     least_folders: int,
     large_bytes: int,
-    before_exchange: Callable[[str], None] = lambda partition: None,
+    at: Callable[[str], None] = lambda step: None,
 ) -> Merged:
     """Merge every partition with at least `least_folders` folders smaller than `large_bytes`.
 
-    The caller keeps other writers out (`ParquetTable.writing`).  `before_exchange` is called with the
-    partition when its new folder is complete and still out of sight.
+    The caller keeps other writers out (`ParquetTable.writing`).  `at` is called when a partition's new
+    folder is ``prepared``, and when it is ``exchanged``.
     """
     files = table.files
     if not isinstance(files, LocalFiles):
         raise TableError(f"{table.root}: only tables in local folders can be compacted; use delta or iceberg")
+    if not table.partition:
+        raise TableError(f"{table.root}: a table without partition columns cannot be compacted")
     files.remove(WORK)
     last = table.last_batch()
     partitions: dict[str, list[str]] = {}
@@ -62,11 +64,9 @@ def compact(
         if sum(len(run) for run in runs if len(run) > 1) < least_folders:
             continue
         rows = _prepare(files, partition, runs)
-        before_exchange(partition)
-        if partition:
-            files.exchange(f"{WORK}/{partition}", partition)
-        else:
-            raise TableError(f"{table.root}: a table without partition columns cannot be compacted")
+        at("prepared")
+        files.exchange(f"{WORK}/{partition}", partition)
+        at("exchanged")
         files.remove(WORK)
         done = Merged(
             done.partitions + 1,
