@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.batch_checks import BatchChecks, requires_more
+from millrace.jetstream.batch_patience import Patience
 from millrace.jetstream.incoming import Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import BatchAbandonReason
@@ -28,7 +29,6 @@ from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
-    from millrace.jetstream.ports import Cancel
     from millrace.jetstream.stream import Stream
     from millrace.store.log import Log
 
@@ -44,11 +44,9 @@ _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 _EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
 
-_NS: Final = 1_000_000_000
 _MOST_MESSAGES: Final = 1000
 _MOST_OF_STREAM: Final = 50  # batches in flight
 _MOST_OF_SERVER: Final = 1000
-_TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 512 * 1024 * 1024  # of a stream's batches in memory
 
 
@@ -58,8 +56,7 @@ class _Batch:
 
     messages: list[Incoming] = field(default_factory=list)
     size: int = 0
-    deadline_ns: int = 0
-    timer: Cancel | None = None
+    patience: Patience = field(default_factory=Patience)
 
 
 class Batches:
@@ -129,7 +126,7 @@ class Batches:
         if too_large:
             self._abandon(batch_id, BatchAbandonReason.LARGE)
             raise ApiError(Err.ATOMIC_PUBLISH_TOO_LARGE_BATCH, size=most)
-        self._wait(batch_id, batch)
+        batch.patience.begin(self._stream, lambda: self._abandon(batch_id, BatchAbandonReason.TIMEOUT))
         if not is_end:
             self._keep(batch, message)
 
@@ -158,31 +155,13 @@ class Batches:
         batch = self._open.pop(batch_id)
         self._stream.account.resources.batches -= 1
         self._size -= batch.size
-        if batch.timer is not None:
-            batch.timer.cancel()
+        batch.patience.end()
         return batch
 
     def _abandon(self, batch_id: bytes, reason: BatchAbandonReason) -> None:
         self._close(batch_id)
         stream = self._stream
         stream.account.advisories.batch_abandoned(stream.name, batch_id.decode(errors="replace"), reason)
-
-    def _wait(self, batch_id: bytes, batch: _Batch) -> None:
-        """For the next message of the batch, but not for ever."""
-        world = self._stream.world
-        timeout_s = self._stream.account.resources.limits.batch_timeout_s or _TIMEOUT_S
-        batch.deadline_ns = world.now_ns() + round(timeout_s * _NS)
-        if batch.timer is not None:
-            return  # it looks at the deadline when it fires
-
-        def fire() -> None:
-            left_ns = batch.deadline_ns - world.now_ns()
-            if left_ns > 0:
-                batch.timer = world.call_later(left_ns / _NS, fire)
-            else:
-                self._abandon(batch_id, BatchAbandonReason.TIMEOUT)
-
-        batch.timer = world.call_later(timeout_s, fire)
 
     # -- committing -------------------------------------------------------------------------------
 

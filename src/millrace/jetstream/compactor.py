@@ -18,8 +18,7 @@ from millrace.store.errors import StoreError
 if TYPE_CHECKING:
     from millrace.jetstream.committer import Committing
     from millrace.jetstream.ports import Cancel, World
-    from millrace.store.compaction import Compaction
-    from millrace.store.compression import Compression
+    from millrace.store.rewriting import Rewriting
 
 _log = logging.getLogger("millrace.jetstream")
 
@@ -34,7 +33,7 @@ class Compactor:
         self._world = world
         self._dirty = dirty
         self._due: dict[Committing, None] = {}
-        self._running: dict[Committing, tuple[Compaction | Compression, WorkerJob]] = {}
+        self._running: dict[Committing, tuple[Rewriting, WorkerJob]] = {}
         self._resting: dict[Committing, Cancel] = {}
         self._timer: Cancel | None = None
 
@@ -66,7 +65,7 @@ class Compactor:
         self._running[stream] = (compaction, job)
         self._world.run_in_worker(job.run, lambda _: self._ended(stream, compaction, job))
 
-    def _ended(self, stream: Committing, compaction: Compaction | Compression, job: WorkerJob) -> None:
+    def _ended(self, stream: Committing, compaction: Rewriting, job: WorkerJob) -> None:
         if job.settled:
             return
         job.settled = True

@@ -17,11 +17,12 @@ Messages are stored as they come, each for itself; what is told to be stored is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millrace.jetstream.batch_checks import BatchChecks, requires_more
+from millrace.jetstream.batch_patience import Patience
 from millrace.jetstream.incoming import Incoming
 from millrace.jsapi import headers as names
 from millrace.jsapi.codec import encode
@@ -37,17 +38,14 @@ from millrace.jsapi.publish_types import (
 from millrace.protocol import headers
 
 if TYPE_CHECKING:
-    from millrace.jetstream.ports import Cancel
     from millrace.jetstream.stream import Stream
 
 SUFFIX: Final = b".$FI"
 
-_NS: Final = 1_000_000_000
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 _MOST_OF_STREAM: Final = 1000  # batches in flight
 _MOST_OF_SERVER: Final = 50_000
-_TIMEOUT_S: Final = 10.0
 _MOST_BETWEEN: Final = 500  # messages between two answers, shared by the batches of a stream
 _DEFAULT_FLOW: Final = 10
 _LARGEST_FLOW: Final = 65535
@@ -103,8 +101,7 @@ class _Batch:
     last: int = 0  # message that came
     told: int = 0  # message up to which it was told
     stored_seq: int = 0
-    deadline_ns: int = 0
-    timer: Cancel | None = None
+    patience: Patience = field(default_factory=Patience)
 
 
 class FastBatches:
@@ -139,7 +136,7 @@ class FastBatches:
                 raise ApiError(Err.BATCH_PUBLISH_UNKNOWN_BATCH_ID)
             batch = self._start(step)
         self._take_level(message, step)
-        self._wait(step.batch_id, batch)
+        batch.patience.begin(self._stream, lambda: self._close(step.batch_id))
         if step.operation is Operation.PING:
             self._ping(batch, step, message.reply)
         elif self._is_next(batch, step, message.reply):
@@ -163,8 +160,7 @@ class FastBatches:
     def _close(self, batch_id: bytes) -> None:
         batch = self._open.pop(batch_id)
         self._stream.account.resources.fast_batches -= 1
-        if batch.timer is not None:
-            batch.timer.cancel()
+        batch.patience.end()
 
     def _take_level(self, message: Incoming, step: Step) -> None:
         level = headers.find(message.block, _REQUIRED_LEVEL) if message.block else None
@@ -173,23 +169,6 @@ class FastBatches:
                 self._close(step.batch_id)
                 raise ApiError(Err.REQUIRED_API_LEVEL)
             message.block = headers.remove(message.block, _REQUIRED_LEVEL + b":")
-
-    def _wait(self, batch_id: bytes, batch: _Batch) -> None:
-        """For the next message of the batch, but not for ever."""
-        world = self._stream.world
-        timeout_s = self._stream.account.resources.limits.batch_timeout_s or _TIMEOUT_S
-        batch.deadline_ns = world.now_ns() + round(timeout_s * _NS)
-        if batch.timer is not None:
-            return  # it looks at the deadline when it fires
-
-        def fire() -> None:
-            left_ns = batch.deadline_ns - world.now_ns()
-            if left_ns > 0:
-                batch.timer = world.call_later(left_ns / _NS, fire)
-            else:
-                self._close(batch_id)
-
-        batch.timer = world.call_later(timeout_s, fire)
 
     # -- steps ------------------------------------------------------------------------------------
 

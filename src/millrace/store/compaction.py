@@ -1,28 +1,23 @@
 """Writing a sealed segment anew without its dead records, so that scattered removals free disk space.
 
-    Log.begin_compaction ──▶ Compaction.run (copy, sync; any thread) ──▶ Log.end_compaction (rename)
+Messages that were removed meanwhile are removed in the new file as well.  What the old file says about
+messages in other files is kept; what it says about its own is not needed, because those are not in the new
+one.  In a log that is compressed, the new file is written in blocks at once.
 
-Readers use the old file until the new one, under the same name, has taken its place between two
-calls on the log's thread.  Messages that were removed meanwhile are removed in the new file as well.
-What the old file says about messages in other files is kept; what it says about its own is not needed,
-because those are not in the new one.  Both files mean the same, so a crash may leave either.  In a log
-that is compressed, the new file is written in blocks at once.
-
-Not here: which segment is worth it (``Log.compaction_candidate``), and the new summary: the next
-commit writes it.
+Not here: how the files are exchanged (``rewriting``), which segment is worth it (``Log``), and the new
+summary, which the next commit writes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from millrace.store.block_file import BlockWriter, finished_file
-from millrace.store.commit import segment_path
 from millrace.store.errors import StoreError
 from millrace.store.numbers import pack_rising
 from millrace.store.record import WHOLE, Kind, Record, RecordBuffer, moved_record
+from millrace.store.rewriting import Rewriting
 from millrace.store.segment import Segment, file_header
 
 if TYPE_CHECKING:
@@ -32,7 +27,7 @@ _CHUNK = 256 * 1024
 _RECORDS_AT_ONCE = 64  # then other threads may go on: the interpreter would let them wait for 5 ms
 
 
-class Compaction:
+class Compaction(Rewriting):
     """One segment on its way into a smaller file."""
 
     def __init__(
@@ -44,30 +39,18 @@ class Compaction:
         kept_removals: list[int],
         block_size: int = 0,
     ) -> None:
-        self._fs = fs
-        self._path = segment_path(folder, segment.number)
-        self._new_path = self._path + ".new"
-        self.segment = segment
-        self.cancelled = False  # the segment went, or content was erased in the old file
-        self.compressed = block_size > 0  # the new file will be
-        self.file: File | None = None  # the new one, once it is written
-        self.fresh: Segment | None = None  # what that holds
-        self.damaged: list[int] = []  # sequences of messages that could not be copied
-        self._old = file
-        self._block_size = block_size
+        super().__init__(fs, folder, segment, file, block_size)
         self._removals = sorted(kept_removals)
         self._removed = bytes(segment.removed or b"")  # the other tables do not change any more
         self._chunk = b""
         self._chunk_at = 0
 
     def run(self) -> None:
-        """Write and sync the new file; StoreError if that fails."""
         segment = self.segment
         fresh = Segment(segment.number, segment.start_seq)
         fresh.marks = segment.marks
         fresh.floor = segment.floor
-        self._fs.remove(self._new_path)
-        file = self._fs.open(self._new_path, create=True)
+        file = self.create()
         writer = BlockWriter(file, self._block_size) if self.compressed else None
         try:
             self._write_all(fresh, writer or file)
@@ -138,14 +121,3 @@ class Compaction:
             fresh.removals.extend(self._removals)
         buffer.seal()
         file.append(buffer.peek())
-
-    def put_in_place(self) -> None:
-        """The new file takes the name of the old one."""
-        self._fs.rename(self._new_path, self._path)
-
-    def discard(self) -> None:
-        """Forget the new file; if it cannot be removed now, opening the log does it."""
-        if self.file is not None:
-            self.file.close()
-        with contextlib.suppress(StoreError):
-            self._fs.remove(self._new_path)

@@ -9,8 +9,8 @@ makes it count.  Meanwhile the next batch gathers.  One commit is under way at a
 Always true:  sequences only rise and are never used twice;  what is at or below `committed` survives a
 crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
 Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
-(``cursor``);  opening (``recovery``).  Everything but ``Commit.run``, ``Compaction.run`` and
-``Compression.run`` is called on one thread (docs/concurrency.md).
+(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Rewriting.run``
+is called on one thread (docs/concurrency.md).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from millrace.store.losses import MOST_LISTED, Damage, Losses
 from millrace.store.numbers import pack_rising
 from millrace.store.recent import Recent
 from millrace.store.record import WHOLE, Kind, Record, erased_record
+from millrace.store.rewriting import Rewriting
 from millrace.store.scan import FARTHEST_JUMP
 from millrace.store.segment import Segment
 from millrace.store.tables import Tables
@@ -74,7 +75,7 @@ class Log:
         self._last_subject: bytes | None = None
         self._last_node: SubjectNode | None = None
         self._commit: Commit | None = None
-        self._compaction: Compaction | Compression | None = None
+        self._compaction: Rewriting | None = None
         self._closed = False
         # For the next commit:
         self._removing: list[int] = []
@@ -763,7 +764,7 @@ class Log:
                 return segment
         return None
 
-    def begin_compaction(self, segment: Segment) -> Compaction | Compression:
+    def begin_compaction(self, segment: Segment) -> Rewriting:
         """Prepare to write a segment anew; ``run`` it elsewhere, then call ``end_compaction``."""
         self.load(segment)
         file = self.tables.file(segment)
@@ -775,7 +776,7 @@ class Log:
             self._compaction = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
         return self._compaction
 
-    def end_compaction(self, compaction: Compaction | Compression) -> bool:
+    def end_compaction(self, compaction: Rewriting) -> bool:
         """``run`` returned or raised: put the new file in place; False if it is not to be used."""
         self._compaction = None
         segment = compaction.segment
