@@ -12,20 +12,20 @@ Everything runs on the loop's thread.  Nothing is delivered before it is committ
 from __future__ import annotations
 
 import logging
-import random
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from millrace.base.ids import short_hash
-from millrace.jetstream.consumers.acks import AckSink, AckSubject
+from millrace.jetstream.consumers.acknowledging import Acknowledging
 from millrace.jetstream.consumers.config import paused
 from millrace.jetstream.consumers.config_rules import filters_of
 from millrace.jetstream.consumers.delivery import Delivery
+from millrace.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millrace.jetstream.consumers.feed import Feed
 from millrace.jetstream.consumers.inactivity import Inactivity
-from millrace.jetstream.consumers.keeper import NoKeeper
 from millrace.jetstream.consumers.ledger import Ledger
-from millrace.jetstream.consumers.nak_delay import delay_of
+from millrace.jetstream.consumers.pause import Pause
+from millrace.jetstream.consumers.pull_statuses import PUSH_BASED
 from millrace.jetstream.consumers.pulling import Pulling
 from millrace.jetstream.consumers.pushing import Pushing
 from millrace.jetstream.consumers.start import Start, find_rest, find_start
@@ -36,15 +36,12 @@ from millrace.jsapi.go_time import Time
 from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millrace.jetstream.consumers.keeper import Keeper
+    from millrace.jetstream.consumers.keeper import Keeper, NoKeeper
     from millrace.jetstream.ports import Cancel, World
     from millrace.jetstream.stream import Stream
 
 _log = logging.getLogger("millrace.jetstream")
 
-_NS: Final = 1_000_000_000
-_SHORTEST_TIMER_S: Final = 0.001
-_LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a number
 _RETRY_S: Final = 1.0  # between tries to read from a disk that failed
 _FROM_THE_END: Final = (
     DeliverPolicy.NEW,
@@ -52,7 +49,6 @@ _FROM_THE_END: Final = (
     DeliverPolicy.LAST_PER_SUBJECT,
     DeliverPolicy.BY_START_TIME,
 )
-_PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _REMOVED: Final = "Unacknowledged message was deleted"
 
 
@@ -68,19 +64,18 @@ class Consumer:
         self.started_ns = stream.world.now_ns()
         self.keeper: Keeper | NoKeeper
         self.advisories = stream.account.advisories.of_consumer(stream.name, name)
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         self.delivery = Delivery(self.ledger, b"$JS.ACK.%b.%b." % (stream.name.encode(), name.encode()))
+        self.expiry = Expiry(self)
         self.feed = Feed(
-            stream.log, self.ledger, self.delivery, given_up=self._given_up, missing=self.message_removed
+            stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
-        self.acks = AckSink(self.ledger, self._said, self._acks_came)
+        self.acknowledging = Acknowledging(self)
+        self.pauses = Pause(self)
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0
         self.last_ack_ns = 0
         self._handles: list[object] = []
-        self._expiry: Cancel | None = None
-        self._expiry_ns = 0
-        self._resume: Cancel | None = None
         self._read_again: Cancel | None = None  # the disk did not give a message
         self._full = False  # nothing goes out before something is settled
         self._awake = False  # a pump is planned
@@ -94,22 +89,13 @@ class Consumer:
         self.config = config
         self.patterns = tuple(subject.encode() for subject in filters_of(config))
         ledger, delivery = self.ledger, self.delivery
-        ledger.ack_wait = min(config.ack_wait, _LONGEST_WAIT_NS)
-        ledger.backoff = tuple(min(wait, _LONGEST_WAIT_NS) for wait in config.backoff)
+        ledger.ack_wait = min(config.ack_wait, LONGEST_WAIT_NS)
+        ledger.backoff = tuple(min(wait, LONGEST_WAIT_NS) for wait in config.backoff)
         ledger.max_deliver = max(config.max_deliver, 0)
         delivery.settles = config.ack_policy is AckPolicy.NONE
         delivery.headers_only = config.headers_only
         delivery.max_pending = max(config.max_ack_pending, 0) if not delivery.settles else 0
-        self._sample_percent = _sampling(config.sample_freq)
-        self.follow_retention()
-
-    def follow_retention(self) -> None:
-        """An ack may go the short way if it does not decide whether the stream keeps a message."""
-        self.acks.plain = (
-            self.config.ack_policy is AckPolicy.EXPLICIT
-            and not self._sample_percent
-            and self.stream.config.retention is RetentionPolicy.LIMITS
-        )
+        self.acknowledging.configure()
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -119,7 +105,7 @@ class Consumer:
             self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
         )
         self.feed.begin(start, self.patterns)
-        self.ledger.start_at(start.sseq)
+        self.ledger.reset(start.sseq)
         self.released = self.ledger.floor_sseq
 
     def go_on(self) -> None:
@@ -156,18 +142,18 @@ class Consumer:
             domain = self.stream.account.domain.encode() or b"_"
             second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
             self._handles += [
-                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acks),
-                world.capture(second, self.acks),
+                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink),
+                world.capture(second, self.acknowledging.sink),
             ]
         self._handles.append(
             world.serve(
                 b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name),
-                lambda request: self._asked_for_messages(request.reply, request.payload, request.headers),
+                lambda request: self.asked_for_messages(request.reply, request.payload, request.headers),
             )
         )
-        self._plan_pause()
+        self.pauses.start()
         self.mode.start()
-        self._plan_expiry()
+        self.expiry.plan()
         self.inactivity.start()
 
     def stop(self) -> None:
@@ -176,10 +162,11 @@ class Consumer:
         for handle in self._handles:
             self.world.release(handle)
         self._handles.clear()
-        for timer in (self._expiry, self._resume, self._read_again):
-            if timer is not None:
-                timer.cancel()
-        self._expiry = self._resume = self._read_again = None
+        if self._read_again is not None:
+            self._read_again.cancel()
+            self._read_again = None
+        self.expiry.stop()
+        self.pauses.stop()
         self.mode.stop()
         self.inactivity.stop()
         self.rest()
@@ -240,141 +227,20 @@ class Consumer:
             if self.stream.config.retention is not RetentionPolicy.LIMITS:
                 self.stream.consumers.interest.settled_up_to(self)
         else:
-            self._plan_expiry()
+            self.expiry.plan()
 
-    def _unblock(self) -> None:
+    def unblock(self) -> None:
         """Something was settled."""
         self.keeper.touch()
         if self._full:
             self._full = False
             self.wake()
 
-    # -- what clients say -------------------------------------------------------------------------
-
-    def _asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
+    def asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
         if isinstance(self.mode, Pulling):
             self.mode.ask(reply, body, headers)
         elif reply:
-            self.world.publish(reply, b"", headers=_PUSH_BASED)
-
-    def _acks_came(self) -> None:
-        """The first of some plain acks: look after them when all are in."""
-        self.world.call_soon(self._look_after_acks)
-
-    def _look_after_acks(self) -> None:
-        self.acks.tell_again()
-        self.last_ack_ns = self.world.now_ns()
-        self._unblock()
-
-    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
-        """Anything but a plain ack without an answer."""
-        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
-        if payload in (b"", b"+ACK", b"+OK"):
-            if self._acknowledge(sseq, dseq, deliveries, sample=True):
-                self._answer_when_durable(reply)
-        elif payload.startswith(b"+NXT"):
-            self._acknowledge(sseq, dseq, deliveries, sample=True)
-            self._asked_for_messages(reply, payload[4:], b"")
-        elif payload.startswith(b"+TERM"):
-            reason = payload[5:].strip().decode(errors="replace")
-            if self._terminate(sseq, dseq, deliveries, reason):
-                self._answer_when_durable(reply)
-        else:
-            if payload.startswith(b"-NAK"):
-                self._refuse(sseq, dseq, deliveries, payload[4:])
-            elif payload == b"+WPI":
-                self.ledger.progress(sseq, self.world.now_ns())
-                self.keeper.touch()
-            if reply and sseq:
-                self.world.publish(reply, b"")
-
-    def _answer_when_durable(self, reply: bytes) -> None:
-        if not reply:
-            return
-
-        def answer(error: StoreError | None) -> None:
-            if error is None:
-                self.world.publish(reply, b"")
-
-        if isinstance(self.keeper, NoKeeper) and self.stream.config.retention is not RetentionPolicy.LIMITS:
-            self.stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
-        else:
-            self.keeper.when_durable(answer)
-
-    def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
-        """False if it cannot have been delivered."""
-        if sseq >= self.feed.next_sseq and sseq > self.ledger.delivered_sseq:
-            return False
-        if self.config.ack_policy is AckPolicy.ALL:
-            self.acknowledge_all(sseq, dseq)
-            return True
-        entry = self.ledger.pending.get(sseq)
-        if entry is not None and sample and self._is_sampled():
-            self.advisories.acked(dseq, sseq, self.world.now_ns() - entry.at, deliveries)
-        self.last_ack_ns = self.world.now_ns()
-        self.ledger.ack(sseq)
-        self.stream.consumers.interest.settled((sseq,))
-        self._unblock()
-        return True
-
-    def acknowledge_all(self, sseq: int, dseq: int) -> None:
-        """Everything up to here; a delivery that never was would leave no room for later ones."""
-        dseq = min(dseq, self.ledger.delivered_dseq)
-        if dseq <= self.ledger.floor_dseq or sseq <= self.ledger.floor_sseq:
-            return
-        self.last_ack_ns = self.world.now_ns()
-        settled = self.ledger.ack_all(sseq, dseq)
-        self.stream.consumers.interest.settled((*settled, sseq))
-        self._unblock()
-
-    def _terminate(self, sseq: int, dseq: int, deliveries: int, reason: str) -> bool:
-        accepted = self._acknowledge(sseq, dseq, deliveries, sample=False)
-        self.advisories.terminated(dseq, sseq, deliveries, reason)
-        return accepted
-
-    def _refuse(self, sseq: int, dseq: int, deliveries: int, argument: bytes) -> None:
-        if not self.ledger.may_nak(sseq, dseq):
-            return
-        self.advisories.naked(dseq, sseq, deliveries)
-        delay = delay_of(argument)
-        if delay is None:
-            self.ledger.nak(sseq)
-            self.wake()
-        else:
-            self.ledger.nak_later(sseq, self.world.now_ns() + min(max(delay, 0), _LONGEST_WAIT_NS))
-            self.keeper.touch()
-            self._plan_expiry()
-
-    def _is_sampled(self) -> bool:
-        percent = self._sample_percent
-        return percent >= 100 or (percent > 0 and random.randrange(100) <= percent)
-
-    # -- what goes out again ----------------------------------------------------------------------
-
-    def _plan_expiry(self) -> None:
-        """One timer, for the message that is due first; a message costs nothing while it runs."""
-        if self._expiry is not None and not self.ledger.backoff and not self.ledger.has_delayed():
-            return
-        due = self.ledger.due()
-        if not due or (self._expiry is not None and self._expiry_ns <= due):
-            return
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._expiry_ns = due
-        delay_s = max((due - self.world.now_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
-        self._expiry = self.world.call_later(delay_s, self._expire)
-
-    def _expire(self) -> None:
-        self._expiry = None
-        for sseq in self.ledger.expire(self.world.now_ns()):
-            self._given_up(sseq)
-        if self.ledger.next_again():
-            self.wake()
-        self._plan_expiry()
-
-    def _given_up(self, sseq: int) -> None:
-        self.advisories.max_deliveries(sseq, self.ledger.max_deliver)
-        self._unblock()
+            self.world.publish(reply, b"", headers=PUSH_BASED)
 
     # -- what the stream says ---------------------------------------------------------------------
 
@@ -386,12 +252,7 @@ class Consumer:
         if entry is not None:
             self.last_ack_ns = self.world.now_ns()
             self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
-            self._unblock()
-
-    def removed_below(self, sseq: int) -> None:
-        """The stream begins at `sseq` now."""
-        for each in self.ledger.remove_below(sseq):
-            self.message_removed(each)
+            self.unblock()
 
     def lost(self, sseqs: set[int]) -> None:
         """These are not there any more, and nobody needs to be told."""
@@ -406,31 +267,13 @@ class Consumer:
         if len(self.ledger.pending) < pending:
             self.last_ack_ns = self.world.now_ns()
         self.feed.skip_to(sseq)
-        self._unblock()
+        self.unblock()
 
     # -- what administrators say ------------------------------------------------------------------
 
     @property
     def paused(self) -> bool:
-        until = self.config.pause_until
-        return until is not None and self.world.now_ns() < int(until)
-
-    def _plan_pause(self) -> bool:
-        """Whether there is a pause that will end."""
-        if self._resume is not None:
-            self._resume.cancel()
-            self._resume = None
-        until = self.config.pause_until
-        left = int(until) - self.world.now_ns() if until is not None else 0
-        if left > 0:
-            self._resume = self.world.call_later(left / _NS, self._resumed)
-        return left > 0
-
-    def _resumed(self) -> None:
-        self._resume = None
-        if not self._plan_pause():  # else the clock and the timer do not agree
-            self.advisories.paused(self.config.pause_until, paused=False)
-            self.wake()
+        return self.pauses.left_ns > 0
 
     def pause(self, until: Time | None) -> None:
         """Deliver nothing until then; None: from now on again."""
@@ -457,18 +300,13 @@ class Consumer:
                 self.mode.moved()
             if before.deliver_subject != config.deliver_subject:
                 for sseq in self.ledger.queue_all(self.world.now_ns()):
-                    self._given_up(sseq)
+                    self.expiry.give_up(sseq)
         else:
             self.mode.configure()
         if before.pause_until != config.pause_until:
-            self._plan_pause()
-            self.advisories.paused(config.pause_until, paused=self.paused)
+            self.pauses.changed()
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
-            self.ledger.plan_again(self.world.now_ns())
-            if self._expiry is not None:
-                self._expiry.cancel()
-                self._expiry = None
-            self._plan_expiry()
+            self.expiry.plan_again()
         if before.inactive_threshold != config.inactive_threshold:
             self.inactivity.stop()
             self.inactivity.check()
@@ -537,9 +375,9 @@ class Consumer:
             info.delivered.last_active = Time(self.last_delivery_ns)
         if self.last_ack_ns:
             info.ack_floor.last_active = Time(self.last_ack_ns)
-        if self.paused and self.config.pause_until is not None:
+        if left := self.pauses.left_ns:
             info.paused = True
-            info.pause_remaining = int(self.config.pause_until) - now
+            info.pause_remaining = left
         if isinstance(self.mode, Pulling):
             info.num_waiting = self.mode.waiting.num_waiting(now)
             self.mode.tell()
@@ -551,7 +389,3 @@ class Consumer:
 def account_hash(name: str) -> str:
     """Of an account, as the second form of ack subjects has it."""
     return short_hash(name)
-
-
-def _sampling(frequency: str) -> int:
-    return int(frequency.removesuffix("%")) if frequency else 0

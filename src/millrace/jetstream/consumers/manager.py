@@ -250,7 +250,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def retention_changed(self) -> None:
         """The stream keeps messages for other reasons than before."""
         for consumer in self._by_name.values():
-            consumer.follow_retention()
+            consumer.acknowledging.configure()
         self.interest.retention_changed()
 
     def purged(self, subject: bytes | None) -> None:

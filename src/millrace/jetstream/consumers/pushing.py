@@ -231,7 +231,7 @@ class Pushing:
             sseq = _number(headers.find(request.headers, _LAST_STREAM))
             if 0 < sseq <= self._consumer.stream.log.last_seq:
                 dseq = max(_number(headers.find(request.headers, _LAST_CONSUMER)), 0)
-                self._consumer.acknowledge_all(sseq, dseq)
+                self._consumer.acknowledging.acknowledge_all(sseq, dseq)
         self._consumer.wake()
 
     # -- heartbeats -------------------------------------------------------------------------------
