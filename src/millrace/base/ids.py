@@ -14,7 +14,6 @@ import threading
 from typing import Final
 
 NUID_LENGTH: Final = 22
-NONCE_LENGTH: Final = 15
 HASH_LENGTH: Final = 8
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

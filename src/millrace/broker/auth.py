@@ -86,10 +86,6 @@ class Identity:
         return self.label.startswith("user:")
 
     @classmethod
-    def anonymous(cls) -> "Identity":
-        return cls()
-
-    @classmethod
     def unchecked(cls, credentials: Credentials) -> "Identity":
         """What a client claims to be, where nobody asks for proof."""
         if credentials.nkey:
@@ -207,17 +203,6 @@ class Authenticator:
             if simple is not None and identity.label == "token" and simple.token:
                 return identity
         return None
-
-    @property
-    def has_plaintext_passwords(self) -> bool:
-        """Whether some password stands in the configuration as it is, which is worth a warning."""
-        if self._plain.password and not is_bcrypt(self._plain.password):
-            return True
-        return any(
-            not is_bcrypt(user.password) and not (user.password == "" and self._is_mapped_to(user))
-            for user in self._users.values()
-            if user.name != _STAND_IN
-        )
 
     def candidate(self, credentials: Credentials) -> Candidate | None:
         """Whom to check the client against; None if it is refused already."""

@@ -97,7 +97,6 @@ class PermissionSet:
         self._publish_cache: dict[bytes, bool] = {}
         self._delivery_cache: dict[bytes, bool] = {}
         self._replies: dict[bytes, list[float]] = {}  # subject -> [opened at, answers sent]; oldest first
-        self.tracks_responses = self._responses is not None
         self.filters_deliveries = False  # some accepted subscription is wider than a deny
 
     def may_publish(self, subject: bytes, now: float) -> bool:

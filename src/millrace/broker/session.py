@@ -67,7 +67,6 @@ class Session:
     tls_version: str = ""
     tls_cipher: str = ""
     peer_certificate: bytes | None = None  # DER
-    peer_certificate_subject: str = ""
     reason: CloseReason | None = None
 
     def stop_auth_timer(self) -> None:

@@ -52,7 +52,6 @@ class HandshakeRate:
         self._clock = clock
         self._window_end = float("-inf")
         self._count = 0
-        self._blocked = 0
 
     def allow(self) -> bool:
         """Count one handshake and say whether it may begin."""
@@ -63,15 +62,7 @@ class HandshakeRate:
             self._window_end = now + _WINDOW_S
             self._count = 0
         self._count += 1
-        if self._count <= self._limit:
-            return True
-        self._blocked += 1
-        return False
-
-    def take_blocked(self) -> int:
-        """Return how many were refused since the last call, for the log."""
-        blocked, self._blocked = self._blocked, 0
-        return blocked
+        return self._count <= self._limit
 
 
 async def secure(

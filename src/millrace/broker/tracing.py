@@ -41,9 +41,6 @@ class Tracer:
         name = "HMSG" if frame.header_size >= 0 and self._connection.headers else "MSG"
         self._line("->>", self._describe(name, target.subject, target.subscription.sid, frame))
 
-    def line_out(self, line: bytes) -> None:
-        self._line("->>", line.strip().decode(errors="replace"))
-
     def _describe(self, name: str, subject: bytes, sid: bytes, frame: "Frame") -> str:
         sizes = str(frame.body_size)
         if frame.header_size >= 0:

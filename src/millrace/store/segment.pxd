@@ -70,7 +70,6 @@ cdef class Segment:
     @cython.locals(ordinal=Py_ssize_t)
     cpdef bint holds(self, unsigned long long seq) noexcept
     cpdef Py_ssize_t next_live(self, Py_ssize_t ordinal) noexcept
-    cpdef Py_ssize_t previous_live(self, Py_ssize_t ordinal) noexcept
     cpdef bytes subject_at(self, Py_ssize_t ordinal)
     cpdef bint has_headers(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t offset_at(self, Py_ssize_t ordinal) noexcept

@@ -217,12 +217,6 @@ class Segment:
             ordinal += 1
         return ordinal
 
-    def previous_live(self, ordinal: int) -> int:
-        """The last live ordinal up to `ordinal`; -1 if there is none."""
-        while ordinal >= 0 and self.is_removed(ordinal):
-            ordinal -= 1
-        return ordinal
-
     def subject_at(self, ordinal: int) -> bytes:
         return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
 

@@ -414,22 +414,6 @@ def test_plain_passwords_match_only_themselves(configured: str, shown: str) -> N
     assert passwords_match(configured, configured)
 
 
-@pytest.mark.parametrize(
-    ("server", "plain"),
-    [
-        (authenticator(), False),
-        (authenticator(username="a", password="x"), True),
-        (authenticator(username="a", password=HASH), False),
-        (authenticator(token="x"), False),
-        (authenticator(User(name="a", password=HASH), User(nkey=NKEY)), False),
-        (authenticator(User(name="a", password=HASH), User(name="b", password="x")), True),
-        (authenticator(User(name="admin", password=HASH, account="$SYS")), False),
-    ],
-)
-def test_plain_passwords_are_noticed(server: Authenticator, plain: bool) -> None:
-    assert server.has_plaintext_passwords is plain
-
-
 # -- contradictions --------------------------------------------------------------------------------
 
 

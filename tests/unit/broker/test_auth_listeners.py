@@ -174,10 +174,5 @@ def test_a_user_without_password_for_certificates_is_closed_to_other_listeners()
     assert login(silent, TCP) == Identity(user="alice", label="user:alice")
 
 
-def test_a_missing_password_is_no_plain_one_where_certificates_are_mapped() -> None:
-    assert not server(*MAPPED, tls=MAPPING_TLS).has_plaintext_passwords
-    assert server(*MAPPED, tls=PLAIN_TLS).has_plaintext_passwords
-
-
 def test_a_token_is_not_affected_by_mapping() -> None:
     assert login(server(token="t", tls=MAPPING_TLS), TCP, token="t") is not None

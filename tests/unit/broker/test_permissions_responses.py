@@ -93,7 +93,6 @@ def test_an_empty_reply_opens_nothing() -> None:
 
 def test_without_the_rule_nothing_is_opened() -> None:
     permissions = PermissionSet(Permissions(publish=SubjectRules(allow=("foo",))))
-    assert not permissions.tracks_responses
     permissions.allow_response(b"r", 0.0)
     assert not permissions.may_publish(b"r", 0.0)
 

@@ -73,7 +73,6 @@ def check(segment: Segment, rows: list[Row]) -> None:
         assert segment.next_match(start, wanted) == (matching[0] if matching else len(rows))
     for start in range(-1, len(rows)):
         before = [ordinal for ordinal in range(start + 1) if not rows[ordinal].removed]
-        assert segment.previous_live(start) == (before[-1] if before else -1)
         matching = [ordinal for ordinal in before if rows[ordinal].subject in (b"a", b"")]
         assert segment.previous_match(start, wanted) == (matching[-1] if matching else -1)
     for seq in {row.seq + step for row in rows for step in (-1, 0, 1)}:

@@ -81,7 +81,6 @@ cdef class Ledger:
     @cython.locals(entry=Pending)
     cpdef skip_to(self, unsigned long long sseq)
     cpdef forget_above(self, unsigned long long sseq)
-    cpdef start_at(self, unsigned long long sseq)
     cpdef reset(self, unsigned long long sseq)
     cpdef bint needs(self, unsigned long long sseq, unsigned long long next_sseq) except *
     @cython.locals(entry=Pending, moved=Pending)

@@ -380,10 +380,6 @@ class Ledger:
         self.delivered_sseq = min(self.delivered_sseq, sseq)
         self.floor_sseq = min(self.floor_sseq, sseq)
 
-    def start_at(self, sseq: int) -> None:
-        """Nothing was delivered yet; the first message is not below `sseq`."""
-        self.reset(sseq)
-
     def reset(self, sseq: int) -> None:
         """Begin anew before `sseq`; deliveries are counted from one."""
         self.delivered_dseq = self.floor_dseq = 0

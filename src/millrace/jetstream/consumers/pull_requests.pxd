@@ -11,7 +11,6 @@ cdef class PullRequest:
     cdef public long long expires_ns
     cdef public long long heartbeat_ns
     cdef public long long heartbeat_due_ns
-    cdef public long long received_ns
     cdef public bint no_wait
     cdef public bint formal
     cdef public str group

@@ -84,7 +84,6 @@ class PullRequest:
         self.expires_ns = expires_ns  # when it ends; 0: never
         self.heartbeat_ns = heartbeat_ns  # after so much silence it wants a sign of life; 0 or less: never
         self.heartbeat_due_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
-        self.received_ns = now_ns
         self.no_wait = no_wait
         self.formal = False  # came as JSON, so the rules of priority groups hold for it
         self.group = ""

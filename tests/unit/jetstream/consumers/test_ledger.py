@@ -19,7 +19,7 @@ def ledger(*delivered: int, now: int = 0, max_deliver: int = 0, backoff: tuple[i
     made.ack_wait = backoff[0] if backoff else WAIT
     made.backoff = backoff
     made.max_deliver = max_deliver
-    made.start_at(1)
+    made.reset(1)
     for sseq in delivered:
         made.deliver(sseq, now)
     return made
@@ -119,7 +119,7 @@ def test_a_pair_that_is_not_in_the_table_is_an_error() -> None:
 
 def test_floors_start_before_the_first_message() -> None:
     of = Ledger()
-    of.start_at(8)
+    of.reset(8)
     assert (delivered(of), floors(of)) == ((0, 7), (0, 7))
 
 
