@@ -72,7 +72,7 @@ def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
         ('[nats]\nserver = ["x"]', '[nats] unknown key "server"; did you mean "servers"?'),
         ("name = 'x'", 'key "job" is missing'),
         ("chekpoint = 'x'", 'unknown key "chekpoint"; did you mean "checkpoint"?'),
-        (job('sql = "x"\noutput = { subject = "s" }\ninput.a = { streams = ["A"], jsn = 1 }', kind="transform"),
+        (job('sql = "x"\noutput = { subject = "s" }\ninput.a = { streams = ["A"], jsn=1 }', kind="transform"),
          'job "one" input a: unknown key "jsn"; did you mean "json"?'),
         ("a = [", "not TOML: Invalid value (at end of document)"),
     ],
