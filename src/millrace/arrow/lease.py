@@ -75,10 +75,12 @@ class Lease:
         self._log.release(self._segment)
 
 
-def take_lease(log: Log, seq: int, last: int, patterns: tuple[bytes, ...]) -> Lease | None:
+def take_lease(
+    log: Log, seq: int, last: int, patterns: tuple[bytes, ...] = (), most: int = MOST_MESSAGES
+) -> Lease | None:
     """The next stretch from `seq` on that may have something wanted; None if there is nothing up to `last`.
 
-    `last` must be committed.
+    `last` must be committed.  It has at most `most` messages, with those that are not wanted.
     """
     if patterns:
         seq, last = _narrow(log, seq, last, patterns)
@@ -94,7 +96,7 @@ def take_lease(log: Log, seq: int, last: int, patterns: tuple[bytes, ...]) -> Le
         start = segment.next_live(segment.first_not_below(seq))
         end = segment.first_not_below(last + 1)
         if start < end:
-            return Lease(log, segment, start, min(end, start + MOST_MESSAGES), last, bool(patterns))
+            return Lease(log, segment, start, min(end, start + most), last, bool(patterns))
     return None
 
 

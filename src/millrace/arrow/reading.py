@@ -9,11 +9,11 @@ nothing is held.  Messages that go meanwhile are not there when the reading come
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from millrace.arrow.batch import Batch
+from millrace.arrow.batch import MOST_ROWS, Batch
+from millrace.arrow.lease import MOST_MESSAGES
 
 if TYPE_CHECKING:
     from millrace.arrow.lease import Lease
@@ -25,7 +25,7 @@ _WIDEST_GAP: Final = 16 * 1024  # bytes of messages not wanted that are read bec
 class Segments(Protocol):
     """The log of a stream, reached from another thread."""
 
-    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...]) -> Lease | None:
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
         """The next stretch from `seq` on, see ``take_lease``; raises if the stream is not there any more."""
 
     def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
@@ -68,7 +68,9 @@ class Reading:
         batch = self._batch
         batch.clear()
         while not batch.full and not self.ended:
-            lease = self._segments.lend(self.through + 1, self.last, self._patterns)
+            # Where all are wanted, more than fit would be looked at again.
+            most = MOST_MESSAGES if self._patterns else MOST_ROWS - batch.rows
+            lease = self._segments.lend(self.through + 1, self.last, self._patterns, most)
             if lease is None:
                 self.through = self.last
                 break
@@ -92,7 +94,6 @@ class Reading:
             place = picks.offset(index)
             data = lease.file.read(place, picks.end(end - 1) - place)
             index += batch.take(data, place, picks, index, end)
-            time.sleep(0)  # whoever waits for the interpreter goes first
         self.through = lease.through
 
     def _wanted(self, lease: Lease) -> bytes | None:

@@ -48,19 +48,19 @@ class StreamSegments:
         self._jetstream = jetstream
         self._stream = stream
 
-    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...]) -> Lease | None:
-        return self._gate.run(lambda: self._lend(seq, last, patterns))
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+        return self._gate.run(lambda: self._lend(seq, last, patterns, most))
 
     def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
         self._gate.tell(lambda: self._give_back(lease, damaged))
 
-    def _lend(self, seq: int, last: int, patterns: tuple[bytes, ...]) -> Lease | None:
+    def _lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
         stream = self._stream
         engine = self._jetstream.engine
         account = engine.accounts.get(stream.account.name) if engine is not None else None
         if account is None or account.streams.get(stream.name) is not stream:
             raise Gone(f"stream {stream.name} was deleted")
-        return take_lease(stream.log, seq, last, patterns)
+        return take_lease(stream.log, seq, last, patterns, most)
 
     def _give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
         lease.give_back()
