@@ -4,6 +4,7 @@ Configurations stay the JSON they are: a field that this release does not know m
 well.  Sequences and times are read from it, never written into it.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -17,6 +18,9 @@ from millrace.transfer.errors import RequestRefused, ServerLost, refusal
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 _NO_MESSAGE: Final = 10037
+_LOOKS: Final = 3
+_LOOK_AGAIN_S: Final = 0.5
+_SERVER_FAULT: Final = 500
 
 Json = dict[str, Any]
 
@@ -52,17 +56,29 @@ class JetStreamApi:
         text = b"" if body is None else json.dumps(body).encode()
         return read_answer((await self.message(self.prefix + verb, text)).data)
 
+    async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
+        """A request that changes nothing, so it may be sent again while a cluster has no leader."""
+        for left in range(_LOOKS - 1, -1, -1):
+            try:
+                return await self.ask(verb, body)
+            except (ServerLost, RequestRefused) as error:
+                passing = isinstance(error, ServerLost) or error.status >= _SERVER_FAULT
+                if not left or not passing or self.connection.is_closed:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        raise AssertionError("unreachable")
+
     # -- streams ----------------------------------------------------------------------------------
 
     async def account(self) -> Json:
-        return await self.ask("INFO")
+        return await self.look("INFO")
 
     async def stream_names(self) -> list[str]:
         return [name async for name in self._pages("STREAM.NAMES", "streams")]
 
     async def stream(self, name: str, *, deleted: bool = False) -> Json:
         """Configuration and state; with `deleted`, also which sequences are missing."""
-        return await self.ask(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
+        return await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
 
     async def update_stream(self, config: Json) -> Json:
         return await self.ask(f"STREAM.UPDATE.{config['name']}", config)
@@ -80,7 +96,7 @@ class JetStreamApi:
     async def get_message(self, name: str, seq: int) -> Json | None:
         """The message as it is stored, or None if there is none of that sequence."""
         try:
-            answer = await self.ask(f"STREAM.MSG.GET.{name}", {"seq": seq})
+            answer = await self.look(f"STREAM.MSG.GET.{name}", {"seq": seq})
         except RequestRefused as error:
             if error.code == _NO_MESSAGE:
                 return None
@@ -94,7 +110,7 @@ class JetStreamApi:
         return [info async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
 
     async def consumer(self, stream: str, name: str) -> Json:
-        return await self.ask(f"CONSUMER.INFO.{stream}.{name}")
+        return await self.look(f"CONSUMER.INFO.{stream}.{name}")
 
     async def create_consumer(self, stream: str, config: Json) -> Json:
         """Make the consumer, or give it this configuration."""
@@ -120,7 +136,7 @@ class JetStreamApi:
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
         offset = 0
         while True:
-            answer = await self.ask(verb, {"offset": offset})
+            answer = await self.look(verb, {"offset": offset})
             found = answer.get(field) or []
             for each in found:
                 yield each
