@@ -13,7 +13,7 @@ from millrace.spark.errors import StreamMissing
 from millrace.spark.options import SourceOptions
 from millrace.spark.partitions import RangePartition
 from millrace.spark.planning import Range
-from millrace.spark.readers.arrow import arrow_offered
+from millrace.spark.readers.arrow import find_offer
 from millrace.spark.streams import StreamFacts, last_message, matching_names, message_at, stream_facts
 from millrace.spark.transports import choose
 
@@ -67,10 +67,12 @@ class Catalog:
     def partition(self, part: Range, filters: tuple[str, ...]) -> RangePartition:
         """A range with all that its task has to know."""
         facts = self.facts(part.stream)
-        transport = choose(facts, self._options.fetching.transport, arrow_offered=self.arrow_offered())
+        wanted = self._options.fetching.transport
+        transport, fallback = choose(facts, wanted, arrow_offered=self.arrow_offered())
         return RangePartition.of(
             part,
             transport=transport,
+            fallback=fallback,
             filters=filters,
             id=facts.id,
             dense=facts.is_dense,
@@ -84,7 +86,7 @@ class Catalog:
             return False
         if self._arrow is None:
             with explained(self._options.connection):
-                self._arrow = self._server.patiently(arrow_offered)
+                self._arrow = self._server.patiently(find_offer) is not None
         return self._arrow
 
     def _look_at(self, name: str) -> StreamFacts:

@@ -53,7 +53,12 @@ OPTIONS: Final = (
     Option("nats.connectTimeout", Use.ALL, "5s", "how long to wait for one server to answer"),
     # -- what to read
     Option("subscribe", Use.READ, None, "stream names, separated by commas"),
-    Option("stream", Use.READ, None, "the same as `subscribe`"),
+    Option(
+        "stream",
+        Use.ALL,
+        None,
+        "read: as `subscribe`; write: the stream that has to take all, for overwrite without `subject`",
+    ),
     Option("subscribePattern", Use.READ, None, "regular expression that stream names match as a whole"),
     Option("filterSubjects", Use.READ, None, "subjects to read, separated by commas; wildcards work"),
     Option(

@@ -205,6 +205,7 @@ class SinkOptions:
 
     connection: ConnectionOptions
     subject: str | None = None
+    stream: str | None = None  # that has to take all
     delivery_guarantee: str = "dedupe"
     fence_subject: str | None = None
     publish_window: int = 4000
@@ -226,6 +227,7 @@ class SinkOptions:
         return cls(
             connection=ConnectionOptions.parse(given),
             subject=given.get("subject"),
+            stream=given.get("stream"),
             delivery_guarantee=guarantee,
             fence_subject=given.get("fenceSubject"),
             publish_window=values.integer("publish.window", given.get("publish.window", "4000")),

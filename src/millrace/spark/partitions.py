@@ -20,6 +20,7 @@ class RangePartition(InputPartition):
     low: int
     high: int
     transport: str = PULL
+    fallback: str = ""  # for Arrow: what to use where it cannot be; empty: nothing
     filters: tuple[str, ...] = ()
     id: str = ""  # when the stream was created; empty: not checked
     dense: bool = False  # every sequence was there when the range was planned

@@ -6,6 +6,7 @@ only when the range is known to be complete.
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -13,9 +14,11 @@ from pyspark.sql.types import StructType
 
 from millrace.spark.columns import Columns
 from millrace.spark.connecting import borrowed_link, explain
+from millrace.spark.errors import SourceUnavailable
 from millrace.spark.intake import Intake
 from millrace.spark.options import ConnectionOptions, Fetching
 from millrace.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
+from millrace.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
 from millrace.spark.readers.direct import DirectReader
 from millrace.spark.readers.get import GetReader
 from millrace.spark.readers.job import Job
@@ -42,18 +45,58 @@ def read_range(
     columns = chosen_columns(schema)
     if partition.high < partition.low:
         return
-    if partition.transport == ARROW:
-        from millrace.spark.readers.arrow import read_arrow
-
-        yield from read_arrow(partition, connection, fetching, columns, form)
-        return
-    intake = _intake(partition, fetching, columns)
+    with_headers = fetching.include_headers
     try:
         with borrowed_link(connection, _name(partition)) as link:
-            job = Job(link, partition, fetching, intake, form, with_data=needs_data(columns))
-            yield from _read(job)
+            if partition.transport == ARROW:
+                arrow = ArrowReader(
+                    link,
+                    partition,
+                    form,
+                    with_headers=with_headers,
+                    timeout_s=fetching.timeout,
+                    fail=fetching.fail_on_data_loss,
+                )
+                yield from _read_arrow(arrow, link, partition, fetching)
+                if arrow.through >= partition.high:
+                    return
+                partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
+            intake = _intake(partition, fetching, columns)
+            yield from _read(Job(link, partition, fetching, intake, form, with_data=needs_data(columns)))
     except WireError as error:
         raise explain(error, connection, partition.stream) from error
+
+
+def _read_arrow(
+    reader: ArrowReader, link: BlockingLink, partition: RangePartition, fetching: Fetching
+) -> Iterator[Any]:
+    """The range, or as much as could be had in this way if there is another."""
+    failures = 0
+    while reader.through < partition.high:
+        reached = reader.through
+        try:
+            if not link.connected:
+                link.reconnect(fetching.timeout)
+            yield from reader.batches()
+        except ArrowUnusable as error:
+            if not partition.fallback:
+                raise SourceUnavailable(f"transport=arrow: {error}") from None
+            logger.info("%s; stream %s is read over the wire", error, partition.stream)
+            return
+        except AuthorizationViolation:
+            raise
+        except (ArrowBroken, NotConnected, RequestTimeout) as error:
+            failures = 1 if reader.through > reached else failures + 1
+            if failures > fetching.retries:
+                if isinstance(error, WireError):
+                    raise
+                raise SourceUnavailable(f"stream {partition.stream} as Arrow: {error}") from error
+            logger.warning(
+                "%s; reading of stream %s goes on behind %d", error, partition.stream, reader.through
+            )
+            if not isinstance(error, ArrowBroken):
+                link.close()
+    check_after(_asking(link), partition, partition.high, reader.gaps, fail=fetching.fail_on_data_loss)
 
 
 def _read(job: Job) -> Iterator[Any]:
