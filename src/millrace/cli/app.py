@@ -7,7 +7,9 @@ import typer
 from typer.core import TyperCommand
 
 import millrace
+from millrace.cli.gateway import gateway
 from millrace.cli.pipeline import app as pipeline
+from millrace.cli.promote import promote
 from millrace.cli.serve import serve as run_serve
 from millrace.cli.transfer import backup, restore_command
 
@@ -47,3 +49,5 @@ def version() -> None:
 
 app.command("backup")(backup)
 app.command("restore")(restore_command)
+app.command("promote")(promote)
+app.command("gateway")(gateway)
