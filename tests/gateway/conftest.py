@@ -1,0 +1,54 @@
+"""A gateway in front of either kind of server, and a stream behind it."""
+
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from gateway_kit import Gateway, Lab, running_gateway, settings_for
+
+from millrace.gateway.settings import Settings
+from millrace.testing.reference import ServerProcess
+
+MakeGateway = Callable[..., Awaitable[Gateway]]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_to_the_loop(stray_loop_exceptions: list[str]) -> Iterator[None]:
+    """Errors of forgotten tasks are told when they are collected: in the test they belong to."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def js_server(shared_server: Callable[..., ServerProcess]) -> ServerProcess:
+    """Shared: leave nothing behind, and do not stop it."""
+    return shared_server(jetstream=True)
+
+
+@pytest_asyncio.fixture
+async def start_gateway() -> AsyncIterator[MakeGateway]:
+    """`start_gateway(settings)` or `start_gateway(url, …)` gives a gateway that is stopped in the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(first: Settings | str, *, wait: bool = True, **more: Any) -> Gateway:
+            settings = first if isinstance(first, Settings) else settings_for(first, **more)
+            return await stack.enter_async_context(running_gateway(settings, wait=wait))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def gateway(js_server: ServerProcess, start_gateway: MakeGateway) -> Gateway:
+    return await start_gateway(js_server.client_url)
+
+
+@pytest_asyncio.fixture
+async def lab(gateway: Gateway) -> AsyncIterator[Lab]:
+    """A fresh stream on the shared server."""
+    lab = Lab(gateway)
+    await lab.create()
+    yield lab
+    await lab.remove()
