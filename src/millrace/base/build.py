@@ -51,6 +51,7 @@ COMPILED_MODULES: Final = (
     "millrace.spark.columns",
     "millrace.spark.intake",
     "millrace.wire.publishing",
+    "millrace.spark.writing.frames",
     "millrace.broker.router",
     "millrace.broker.internal",
     "millrace.broker.connection",

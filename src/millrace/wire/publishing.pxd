@@ -29,14 +29,21 @@ cdef class Receipts:
     cpdef seal(self)
     cdef _check_done(self)
 
-@cython.locals(p="const unsigned char*", size=Py_ssize_t, token_start=Py_ssize_t, i=Py_ssize_t)
 cpdef bint is_publishable(bytes subject) noexcept
+@cython.locals(token_start=Py_ssize_t, i=Py_ssize_t)
+cpdef bint publishable_at(const unsigned char* p, Py_ssize_t size) noexcept
 
 @cython.final
 cdef class FrameBuffer(GrowingBuffer):
     @cython.locals(target="unsigned char*", origin="const unsigned char*")
     cdef inline void put_at(self, const unsigned char* source, Py_ssize_t count) noexcept
     cdef int make_room(self, Py_ssize_t extra) except -1
+    cdef int put_unanswered(
+        self,
+        const unsigned char* subject, Py_ssize_t subject_size,
+        const unsigned char* headers, Py_ssize_t header_size,
+        const unsigned char* payload, Py_ssize_t payload_size,
+    ) except -1
     cpdef clear(self)
 
 @cython.final

@@ -118,8 +118,11 @@ class Receipts:
 
 def is_publishable(subject: bytes) -> bool:
     """Whether this is a subject without wildcards, empty tokens, blanks and control characters."""
-    p = subject
-    size = len(subject)
+    return publishable_at(subject, len(subject))
+
+
+def publishable_at(p: bytes, size: int) -> bool:
+    """The same; compiled, `p` is a pointer."""
     token_start = 0
     for i in range(size + 1):
         if i == size or p[i] == 0x2E:  # .
@@ -148,6 +151,28 @@ class FrameBuffer(GrowingBuffer):
 
     def make_room(self, extra: int) -> None:
         self.reserve(extra)
+
+    def put_unanswered(
+        self,
+        subject: bytes,
+        subject_size: int,
+        headers: bytes,
+        header_size: int,
+        payload: bytes,
+        payload_size: int,
+    ) -> None:
+        """A message with headers that nobody answers; compiled, the bytes are pointers."""
+        self.reserve(subject_size + header_size + payload_size + _LINE_ROOM)
+        self.put(_HPUB, 0, 5)
+        self.put_at(subject, subject_size)
+        self.put(_BLANK, 0, 1)
+        self.put_number(header_size)
+        self.put(_BLANK, 0, 1)
+        self.put_number(header_size + payload_size)
+        self.put(_CRLF, 0, 2)
+        self.put_at(headers, header_size)
+        self.put_at(payload, payload_size)
+        self.put(_CRLF, 0, 2)
 
     def clear(self) -> None:
         self.size = 0

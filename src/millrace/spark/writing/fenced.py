@@ -1,0 +1,305 @@
+"""Rows written in atomic batches with a marker: exactly once, for ever, whoever tries at the same time.
+
+    batch  = up to 999 rows, then the marker
+    marker = subject <fenceSubject>.<query>.<partition>, body {"batch": b, "chunk": c}
+             expects to follow the marker before it (Nats-Expected-Last-Subject-Sequence)
+
+The server stores a batch as a whole or not at all, and only if nobody else has moved the marker.  So the last
+marker says what is written, and of two attempts at the same rows one is refused: it reads the marker, finds
+the rows behind it and leaves them out.
+
+    start ─▶ read marker ─▶ leave out chunks up to it ─▶ send chunk ─▶ stored ─▶ next chunk
+                 ▲                                           │
+                 └──────── unknown, or another marker ◀──────┘
+
+A chunk is a fixed part of the partition: a number of rows and bytes, whatever the sizes of record batches
+and whatever else is written around them.
+This needs the same rows in the same order when a partition is done again.
+"""
+
+import base64
+import json
+import logging
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from millrace.jsapi.errors import Err
+from millrace.spark.errors import SparkError
+from millrace.spark.writing.bad_rows import BadRows
+from millrace.spark.writing.columns import Layout, RowRules, row_frames
+from millrace.spark.writing.frames import RowFrames
+from millrace.spark.writing.identity import TaskIdentity
+from millrace.wire.blocking import BlockingLink, Reply
+from millrace.wire.blocking_publisher import BlockingPublisher
+from millrace.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millrace.wire.publishing import FrameBuffer, PubAck
+
+logger: Final = logging.getLogger("millrace.spark")
+
+_MOST_ROWS: Final = 999  # of a chunk; the server takes 1,000 messages in a batch
+_MOST_BYTES: Final = 8 * 1024 * 1024  # of a chunk, and one row more
+_BATCH_ROOM: Final = 160  # bytes that a batch adds to the headers of a message, at most
+_SEND_AT: Final = 256 * 1024  # bytes that are worth a write
+_MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
+_NO_MARKER: Final = Err.NO_MESSAGE_FOUND.value[1]
+_MOVED: Final = frozenset(
+    {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
+)  # somebody else has moved the marker
+_UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+_ACK: Final = msgspec.json.Decoder(PubAck)
+
+
+class Marker(NamedTuple):
+    """How far the rows of a partition are written; compares as batches and chunks follow each other."""
+
+    batch: int = -1
+    chunk: int = -1
+    sequence: int = 0  # of the marker in the stream; 0: there is none
+
+
+class _Chunk:
+    """Rows that are written together: pieces of record batches."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pieces: list[tuple[RowFrames, int, int]] = []  # rows of …, from, up to
+        self.rows = 0
+        self.bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self.rows >= _MOST_ROWS or self.bytes >= _MOST_BYTES
+
+
+class FencedWriter:
+    """Writes the rows of one task."""
+
+    def __init__(
+        self,
+        link: BlockingLink,
+        layout: Layout,
+        rules: RowRules,
+        bad_rows: BadRows,
+        identity: TaskIdentity,
+        *,
+        stream: str,
+        fence_subject: str,
+        timeout_s: float,
+        marker_expires: bool,
+    ) -> None:
+        self.rows = 0
+        self.duplicates = 0  # rows that were written before
+        self._link = link
+        self._layout = layout
+        self._rules = rules
+        self._bad_rows = bad_rows
+        self._identity = identity
+        self._stream = stream
+        self._subject = f"{fence_subject}.{identity.query}.{identity.partition}"
+        self._timeout_s = timeout_s
+        self._patience_s = 2 * timeout_s
+        self._marker_expires = marker_expires
+        self._publisher = BlockingPublisher(link, timeout_s=timeout_s)  # of dead letters
+        self._frames = FrameBuffer()
+        self._trouble_since: float | None = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Return when every row is stored, by this attempt or another one."""
+        marker = self._read_marker()
+        chunk = _Chunk(0)
+        first_row = 0
+        for batch in batches:
+            frames = row_frames(
+                batch,
+                self._layout,
+                self._rules,
+                first_row=first_row,
+                max_payload=self._max_payload(),
+            )
+            first_row += batch.num_rows
+            row = 0
+            while row < frames.row_count:
+                row = self._fill(chunk, frames, row)
+                if chunk.full:
+                    marker = self._store(chunk, marker)
+                    chunk = _Chunk(chunk.number + 1)
+        if chunk.rows:
+            self._store(chunk, marker)
+        self._settle_dead_letters()
+        self._publisher.close()
+
+    # -- chunks -------------------------------------------------------------------------------------
+
+    def _fill(self, chunk: _Chunk, frames: RowFrames, row: int) -> int:
+        """Give the chunk rows from `row` on until it is full; the row to go on from."""
+        start = row
+        frames.max_payload = self._max_payload() - _BATCH_ROOM
+        stop = frames.measure(row, _MOST_ROWS - chunk.rows, _MOST_BYTES - chunk.bytes)
+        if stop > start:
+            chunk.pieces.append((frames, start, stop))
+            chunk.rows += stop - start
+            chunk.bytes += frames.measured
+        if frames.problem:
+            self._bad_row(frames, stop, frames.problem)
+            stop += 1
+        return stop
+
+    def _store(self, chunk: _Chunk, marker: Marker) -> Marker:
+        """Write a chunk unless the marker says that it is; the marker that follows from it."""
+        mine = (self._identity.batch, chunk.number)
+        while True:
+            if marker[:2] >= mine:
+                self.duplicates += chunk.rows
+                return marker
+            try:
+                sequence = self._send(chunk, marker)
+            except ApiRefused as error:
+                if error.err_code in _MOVED:
+                    found = self._read_marker()
+                    if found[:2] < mine and found.sequence == marker.sequence:
+                        raise self._failed(
+                            f"the marker {self._subject} was refused although nobody moved it: {error}"
+                        ) from error
+                    marker = found
+                    continue
+                if error.err_code not in _UNKNOWN and not error.may_pass:
+                    raise self._failed(
+                        f"chunk {chunk.number} of {self._identity} was refused: {error}"
+                    ) from error
+                self._wait(error)
+            except (NotConnected, RequestTimeout, NoResponders) as error:
+                self._wait(error)
+            else:
+                self.rows += chunk.rows
+                self._all_is_well()
+                return Marker(*mine, sequence)
+            marker = self._read_marker()
+
+    def _send(self, chunk: _Chunk, marker: Marker) -> int:
+        """Send the rows and the marker; the sequence of the marker when all of it is stored."""
+        name = secrets.token_hex(11)
+        line = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
+        frames = self._frames
+        frames.clear()
+        number = 1
+        for rows, start, stop in chunk.pieces:
+            rows.max_payload = self._max_payload()
+            row = start
+            while row < stop:
+                before = row
+                row = rows.encode_batched(frames, line, number, row, number + (stop - row) - 1, _SEND_AT)
+                if rows.problem:
+                    raise self._failed(f"row {rows.first_id + row} of {self._identity}: {rows.problem}")
+                number += row - before
+                if frames.size >= _SEND_AT:
+                    self._flush()
+        self._flush()
+        headers = {
+            "Nats-Batch-Id": name,
+            "Nats-Batch-Sequence": str(number),
+            "Nats-Batch-Commit": "1",
+            "Nats-Expected-Last-Subject-Sequence": str(marker.sequence),
+        }
+        if self._marker_expires:
+            headers["Nats-TTL"] = _MARKER_LIFE
+        body = json.dumps({"batch": self._identity.batch, "chunk": chunk.number}).encode()
+        return _sequence_in(self._link.request(self._subject, body, headers, self._timeout_s))
+
+    def _flush(self) -> None:
+        if self._frames.size:
+            with self._frames.view() as data:
+                self._link.send(data, self._timeout_s)
+            self._frames.clear()
+
+    # -- the marker ---------------------------------------------------------------------------------
+
+    def _read_marker(self) -> Marker:
+        """What the leader has; waits for a server that is away."""
+        while True:
+            try:
+                if not self._link.connected:
+                    self._link.reconnect(within_s=self._left_s())
+                found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
+                return marker_in(found["message"])
+            except ApiRefused as error:
+                if error.err_code == _NO_MARKER:
+                    return Marker()
+                if not error.may_pass:
+                    raise
+                self._wait(error)
+            except (NotConnected, RequestTimeout, NoResponders) as error:
+                self._wait(error)
+
+    # -- patience, and what is left out ---------------------------------------------------------------
+
+    def _bad_row(self, frames: RowFrames, row: int, reason: str) -> None:
+        while True:
+            try:
+                return self._bad_rows.take(self._publisher, frames, row, reason)
+            except NotConnected as error:
+                self._wait(error)
+                self._link.reconnect(within_s=self._left_s())
+
+    def _settle_dead_letters(self) -> None:
+        while True:
+            try:
+                return self._bad_rows.settle(self._publisher)
+            except NotConnected as error:
+                self._wait(error)
+                self._link.reconnect(within_s=self._left_s())
+
+    def _max_payload(self) -> int:
+        return self._publisher.window.max_payload
+
+    def _left_s(self) -> float:
+        since = self._trouble_since
+        return self._patience_s if since is None else max(self._patience_s - (time.monotonic() - since), 1.0)
+
+    def _wait(self, error: WireError) -> None:
+        now = time.monotonic()
+        if self._trouble_since is None:
+            self._trouble_since = now
+            logger.warning("%s waits: %s", self._identity, error)
+        if now - self._trouble_since > self._patience_s:
+            raise self._failed(
+                f"{self._identity} could not be written within {self._patience_s:g} s of trouble: {error}"
+            ) from error
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _all_is_well(self) -> None:
+        self._trouble_since = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    def _failed(self, text: str) -> SparkError:
+        return SparkError(f"stream {self._stream}: {text}")
+
+
+def marker_in(message: dict[str, Any]) -> Marker:
+    """The marker that a message of the API has; SparkError if something else is where markers belong."""
+    try:
+        body = json.loads(base64.b64decode(message.get("data", "")))
+        return Marker(int(body["batch"]), int(body["chunk"]), int(message["seq"]))
+    except (ValueError, KeyError, TypeError):
+        raise SparkError(
+            f"message {message.get('seq')} on {message.get('subject')} is no marker of this sink; "
+            "use another fenceSubject"
+        ) from None
+
+
+def _sequence_in(reply: Reply) -> int:
+    try:
+        ack = _ACK.decode(reply.payload)
+    except msgspec.MsgspecError:
+        raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
+    if ack.error is not None:
+        raise ApiRefused(ack.error.code, ack.error.err_code, ack.error.description)
+    return ack.seq
