@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 import nats.errors
@@ -141,7 +141,7 @@ class _Traffic:
         order = json.loads(message.data)
         await self._send("ORDERS.completed", order, f"completed:{order['order']}")
 
-    async def _send(self, subject: str, order: dict[str, object], message_id: str) -> None:
+    async def _send(self, subject: str, order: Mapping[str, object], message_id: str) -> None:
         # With an id, an order that is handled twice is stored once.
         body = json.dumps(order).encode()
         with contextlib.suppress(nats.errors.TimeoutError, nats.js.errors.APIError):
