@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,6 +49,24 @@ class Gateway:
             answer = await self.http.post(f"/v2/subjects/{self.subject}.{token}", content=body)
             assert answer.status_code == 200, answer.text
 
+    async def consumer_has(self, consumer: str, field: str, least: int) -> None:
+        """Back when a number that the server tells about a consumer is at least that."""
+
+        async def enough() -> bool:
+            return bool((await self.http.get(consumer)).json()[field] >= least)
+
+        await eventually(enough)
+
+    async def publish_in_the_end(self, body: bytes) -> None:
+        """Publish while NATS may still be coming back."""
+
+        async def done() -> bool:
+            answer = await self.http.post(f"/v2/subjects/{self.subject}.a", content=body)
+            assert answer.status_code in (200, 404, 503, 504), answer.text
+            return answer.status_code == 200
+
+        await eventually(done)
+
     async def fetch(self, consumer: str, **wanted: Any) -> list[dict[str, Any]]:
         answer = await self.http.post(f"{consumer}/fetch", json=wanted)
         assert answer.status_code == 200, answer.text
@@ -85,6 +103,13 @@ class Lines:
     async def rest(self) -> list[str]:
         async with asyncio.timeout(PATIENCE_S):
             return [line async for line in self._lines]
+
+
+async def eventually(question: Callable[[], Awaitable[bool]]) -> None:
+    """Back when the answer is yes."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await question():
+            await asyncio.sleep(0.02)
 
 
 async def is_up(server: GatewayServer) -> None:

@@ -52,6 +52,7 @@ section: Final = Section(Tag.CONSUMING)
 _AT_ONCE: Final = 256  # messages in one write
 _STOP_LOOK_S: Final = 1.0
 _RETRY_S: Final = 0.5
+_HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is missed after two and a half
 _MICROSECOND: Final = 1_000
 
 
@@ -205,6 +206,7 @@ class _Reading:
         self._form = form
         self._created = ""
         self._seen = 0
+        self._generation = 0
         self._consumer: OrderedConsumer | None = None
 
     async def open(self) -> None:
@@ -220,13 +222,14 @@ class _Reading:
         elif last < self._seen:
             raise Conflict("the stream lost messages that were read already")
         start = StartAt.by_sequence(self._seen + 1) if self._seen else self._start
+        self._generation = self._link.generation
         client = Client(self._link.nats, domain=self._domain)
         try:
             self._consumer = client.ordered(
                 self._stream,
                 subjects=self._subjects,
                 start=start,
-                headers_only=False,
+                heartbeat_s=_HEARTBEAT_S,
                 buffer_messages=_AT_ONCE * 16,
                 buffer_bytes=self._buffer_bytes,
             )
@@ -240,6 +243,8 @@ class _Reading:
 
     async def take(self, timeout_s: float) -> list[Message]:
         """Some messages, or none if none came in time."""
+        if self._consumer is not None and self._generation != self._link.generation:
+            await self.close()
         if self._consumer is None and not await self._again(timeout_s):
             return []
         assert self._consumer is not None
