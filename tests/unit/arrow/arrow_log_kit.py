@@ -1,0 +1,91 @@
+"""Logs, and what is read from them as Arrow, without a server."""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from millrace.arrow import ipc
+from millrace.arrow.lease import Lease, take_lease
+from millrace.arrow.reading import Reading
+from millrace.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
+from millrace.store.fs import FileSystem, MemoryFileSystem
+from millrace.store.log import Log
+from millrace.store.record import Record
+from millrace.store.recovery import open_log
+
+ALL = tuple(COLUMNS)
+FIRST_TIME = 1_700_000_000_000_000_123
+
+
+class Direct:
+    """A log that is read in the thread that has it."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.lent = 0
+        self.damaged: list[int] = []
+
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+        lease = take_lease(self.log, seq, last, patterns, most)
+        self.lent += lease is not None
+        return lease
+
+    def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
+        lease.give_back()
+        self.damaged += damaged
+        for seq in damaged:
+            self.log.peek(seq, Record())
+
+
+def new_log(fs: FileSystem | None = None, segment_size: int = 2000) -> Log:
+    return open_log(fs or MemoryFileSystem(), "log", segment_size=segment_size)
+
+
+def commit(log: Log) -> None:
+    pending = log.begin_commit(flush=True)
+    if pending is not None:
+        pending.run()
+        log.end_commit(pending)
+
+
+def append(log: Log, subject: bytes, payload: bytes, headers: bytes = b"") -> int:
+    seq = log.last_seq + 1
+    body = headers + payload
+    return log.append(subject, body, 0, len(headers), len(body), FIRST_TIME + 1_000_001 * seq, 0)
+
+
+def fill(log: Log, count: int) -> None:
+    for number in range(log.last_seq + 1, log.last_seq + count + 1):
+        append(log, b"a.%d" % (number % 3), b"body %d" % number)
+        if number % 7 == 0:
+            commit(log)
+    commit(log)
+
+
+def table_of(
+    log: Log,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    *,
+    first: int = 1,
+    last: int | None = None,
+    patterns: Iterable[bytes] = (),
+    source: Direct | None = None,
+) -> pa.Table:
+    """A range, through the bytes that would be sent."""
+    fields = fields_of(columns)
+    end = log.committed if last is None else last
+    reading = Reading(source or Direct(log), "S", columns, first, end, tuple(patterns))
+    sent = [ipc.schema_message(fields, {})]
+    while (batch := reading.next_batch()) is not None:
+        sent += [bytes(part) for part in ipc.batch_message(batch, fields, {})]
+    assert reading.ended
+    sent.append(ipc.END)
+    table = pa.ipc.open_stream(b"".join(sent)).read_all()
+    table.validate(full=True)
+    assert table.num_rows == reading.rows
+    return table
+
+
+def seqs(table: pa.Table) -> list[int]:
+    found: list[int] = table.column("seq").to_pylist()
+    return found
