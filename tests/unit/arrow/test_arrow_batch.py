@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-
 from arrow_log_kit import ALL, FIRST_TIME, Direct, append, commit, fill, new_log, seqs, table_of
+
 from millrace.arrow.batch import MOST_BYTES, MOST_ROWS
 from millrace.arrow.schema import DEFAULT_COLUMNS
 from millrace.store.commit import segment_path

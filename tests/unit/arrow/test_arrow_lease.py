@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from arrow_log_kit import Direct, append, commit, fill, new_log, seqs, table_of
+
 from millrace.arrow.batch import Batch
 from millrace.arrow.lease import Lease, take_lease
 from millrace.arrow.reading import Reading

@@ -4,18 +4,35 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from arrow_log_kit import ALL, append, commit, new_log, table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arrow_log_kit import ALL, append, commit, new_log, table_of
 from millrace.store.cursor import Cursor
 from millrace.store.record import Record
 
 pytest.importorskip("pyspark")
 
 PIECES = st.sampled_from(
-    [b"A", b"a", b"Nats-Msg-Id", b":", b": ", b" ", b"\t", b"\r\n", b"\r", b"\n", b"\xff", "é".encode()]
-    + [b"value", b"\xe2\x82", b"\r\nA: 1\r\n", b"\r\nNats-Msg-Id: x\r\n", b"x" * 20]
+    [
+        b"A",
+        b"a",
+        b"Nats-Msg-Id",
+        b":",
+        b": ",
+        b" ",
+        b"\t",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"\xff",
+        "é".encode(),
+        b"value",
+        b"\xe2\x82",
+        b"\r\nA: 1\r\n",
+        b"\r\nNats-Msg-Id: x\r\n",
+        b"x" * 20,
+    ]
 )
 BLOCKS = st.one_of(
     st.just(b""),

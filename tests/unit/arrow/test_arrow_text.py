@@ -38,8 +38,10 @@ def test_text_with_one_byte_changed_is_judged_as_python_does(text: str, at: int,
         b"\xf4\x90\x80\x80",
         b"\xf5",
         b"\x80",
-    ]
-    + [b"\xe2\x82", b"12345678\xff", b"1234567\xc3"],
+        b"\xe2\x82",
+        b"12345678\xff",
+        b"1234567\xc3",
+    ],
 )
 def test_what_only_looks_like_it_is_refused(data: bytes) -> None:
     assert not utf8(data)
