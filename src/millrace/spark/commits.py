@@ -101,7 +101,7 @@ class Commits:
             request: dict[str, Any] = {"seq": before}
             if subject is not None:
                 request["filter"] = subject
-            self._server.api(f"STREAM.PURGE.{stream}", request)
+            self._server.api_once(f"STREAM.PURGE.{stream}", request)
 
     # -- the durable --------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Commits:
             self._claim(stream, following, query)
         durable = self._options.durable
         try:
-            self._server.api(f"CONSUMER.RESET.{stream}.{durable}", {"seq": following})
+            self._server.api_once(f"CONSUMER.RESET.{stream}.{durable}", {"seq": following})
         except NoResponders:
             self._replace(stream, following, query)  # a server older than 2.14
 
@@ -133,12 +133,12 @@ class Commits:
         if found is None:
             self._create(stream, following, None, query)
             return
-        self._server.api(f"CONSUMER.DELETE.{stream}.{self._options.durable}")
+        self._server.api_once(f"CONSUMER.DELETE.{stream}.{self._options.durable}")
         self._create(stream, following, None, query)
 
     def _info(self, stream: str) -> dict[str, Any] | None:
         try:
-            return self._server.api(f"CONSUMER.INFO.{stream}.{self._options.durable}")
+            return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
         except ApiRefused as error:
             if error.err_code == _NO_CONSUMER:
                 return None
@@ -163,7 +163,7 @@ class Commits:
         self._write(stream, config, "create")
 
     def _write(self, stream: str, config: dict[str, Any], action: str) -> None:
-        self._server.api(
+        self._server.api_once(
             f"CONSUMER.CREATE.{stream}.{self._options.durable}",
             {"stream_name": stream, "config": config, "action": action},
         )

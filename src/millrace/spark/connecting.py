@@ -156,6 +156,12 @@ class Server:
         """Ask the JetStream API; only for what may be done twice.  Failures are those of the wire."""
         return self.patiently(lambda link: link.api(name, request or b""))
 
+    def api_once(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The same without patience: for what will be tried again anyway."""
+        if not self._link.connected:
+            self._link.connect()
+        return self._link.api(name, request or b"")
+
     def patiently(self, ask: Callable[[BlockingLink], T]) -> T:
         """Do it, and again when the server was away, until `patience_s` is over."""
         deadline = time.monotonic() + self._patience_s
