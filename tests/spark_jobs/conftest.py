@@ -51,10 +51,14 @@ class Broker:
         self.admin.close()
         self.link.close()
 
-    def create(self, name: str, *subjects: str, **config: Any) -> str:
-        """Make a stream; an older one of that name goes."""
-        if name in (self.link.api("STREAM.NAMES").get("streams") or []):
+    def clear(self) -> "Broker":
+        """Remove what other tests left."""
+        for name in self.link.api("STREAM.NAMES").get("streams") or []:
             self.link.api(f"STREAM.DELETE.{name}")
+        return self
+
+    def create(self, name: str, *subjects: str, **config: Any) -> str:
+        """Make a stream."""
         settings = {
             "name": name,
             "subjects": list(subjects),
@@ -114,13 +118,13 @@ def brokers() -> Iterator[Callable[[ServerKind], Broker]]:
 @pytest.fixture
 def broker(server_kind: ServerKind, brokers: Callable[[ServerKind], Broker]) -> Broker:
     """A broker of each kind."""
-    return brokers(server_kind)
+    return brokers(server_kind).clear()
 
 
 @pytest.fixture
 def millrace(brokers: Callable[[ServerKind], Broker]) -> Broker:
     """Ours only."""
-    return brokers(ServerKind.MILLRACE)
+    return brokers(ServerKind.MILLRACE).clear()
 
 
 RunPipeline = Callable[..., PipelineRun]

@@ -20,6 +20,7 @@ from millrace.spark.jobs.watermarks import interval
 
 ONCE: Final = "once"
 _POLL_S: Final = 0.2
+_DEEPEST: Final = 20  # causes of causes
 # Our own errors cross Python, the JVM and back as text inside other text.
 _OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millrace\.[\w.]+\.[A-Z]\w*: (?P<text>.+)$", re.MULTILINE)
 _CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
@@ -75,18 +76,27 @@ def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:
 
 
 def end_query(query: StreamingQuery, timeout_s: float) -> None:
-    """Stop a query between two batches; in the middle of one, if it takes longer than the timeout."""
+    """Stop a query when its batch is done; in the middle of it, if that takes longer than the timeout."""
     waited = threading.Event()
     left = int(timeout_s / _POLL_S)
-    while query.isActive and left > 0 and query.status.get("isTriggerActive"):
+    running = _last_batch(query)
+    # A query that is behind begins the next batch at once: that one has done nothing yet and may be cut off.
+    while (
+        query.isActive and left > 0 and query.status.get("isTriggerActive") and _last_batch(query) == running
+    ):
         waited.wait(_POLL_S)
         left -= 1
     query.stop()
 
 
+def _last_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return int(progress.batchId) if progress else -1
+
+
 def explain(error: BaseException) -> str:
     """One or two lines that name the cause of an error that came through Spark."""
-    text = str(error)
+    text = _java_text(error) or str(error)
     ours = _OUR_ERROR.findall(text)
     if ours:
         return str(ours[-1]).strip()
@@ -95,6 +105,16 @@ def explain(error: BaseException) -> str:
         return condition[0].strip()
     lines = [line for line in text.splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).strip()
+
+
+def _java_text(error: BaseException) -> str:
+    """What the JVM says of an error that is none of Spark's own; py4j's text has only where it was called."""
+    found = getattr(error, "java_exception", None)
+    lines: list[str] = []
+    while found is not None and len(lines) < _DEEPEST:
+        lines.append(str(found.getMessage() or found.toString()))
+        found = found.getCause()
+    return "\n".join(reversed(lines))  # the deepest cause says most
 
 
 def _raise_failure(queries: tuple[StreamingQuery, ...]) -> None:

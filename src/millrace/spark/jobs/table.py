@@ -18,6 +18,7 @@ Not here: merging folders (`compaction`), who calls this (`archive`, `transform`
 import fcntl
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -151,19 +152,21 @@ class ParquetTable:
         if written is not None:
             return written
         self._recover()
+        # A folder of its own for each attempt: the JVM of a driver that was killed may still write to its own.
+        staging = f"{STAGING}/{uuid.uuid4().hex}"
         counted = Observation()
         (
             rows.withColumn(BATCH, F.lit(batch_name(batch)))
             .observe(counted, F.count(F.lit(1)).alias("rows"))
             .write.partitionBy(*self.partition, BATCH)
             .mode("overwrite")
-            .parquet(self.files.at(STAGING))
+            .parquet(self.files.at(staging))
         )
-        for folder in self._leaves(STAGING):
-            place = folder.removeprefix(f"{STAGING}/")
+        for folder in self._leaves(staging):
+            place = folder.removeprefix(f"{staging}/")
             self.files.remove(place)
             self.files.move(folder, place)
-        self.files.remove(STAGING)
+        self.files.remove(staging)
         manifest = Manifest(batch, int(counted.get["rows"]), streams)
         self.files.write(f"{BATCHES}/{batch:012d}.json", json.dumps(manifest.as_json()))
         return manifest

@@ -142,6 +142,7 @@ class PipelineRun:
 
     def _context(self, job: AnyJob) -> JobContext:
         session = self._spark.newSession()
+        _make_active(session)
         context = session.sparkContext
         context.setLocalProperty("spark.scheduler.pool", job.name)
         context.setJobGroup(job.name, f"millrace pipeline job {job.name}", interruptOnCancel=True)
@@ -185,3 +186,10 @@ class PipelineRun:
             # A failure is passed over: the next one tells more, and the work does not depend on it.
             with self._publishing, contextlib.suppress(MillraceError):
                 admin.publish(subject, json.dumps(progress.as_json()).encode())
+
+
+def _make_active(session: SparkSession) -> None:
+    """Spark looks for a Python sink in the session of the thread, which a new session is not by itself."""
+    jvm = session._jvm
+    assert jvm is not None
+    SparkSession._get_j_spark_session_class(jvm).setActiveSession(session._jsparkSession)

@@ -1,0 +1,166 @@
+"""`millrace pipeline` as a process: bad files, a clean stop, and kill -9 of the driver in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from millrace.spark.jobs.files import LocalFiles
+from millrace.spark.jobs.table import ParquetTable
+
+MESSAGES = 6000
+LIMIT_S = 300
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "millrace", "pipeline", *arguments]
+
+
+class Driver:
+    """A run of a pipeline as a process with a group of its own."""
+
+    def __init__(self, file: Path, *flags: str) -> None:
+        self.log = file.with_suffix(".log")
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command("run", str(file), *flags),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_until(self, happened: object) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not happened():  # type: ignore[operator]
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.005)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal: to the driver alone, or to everything it started if it is SIGKILL."""
+        if number is signal.SIGKILL:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.send_signal(number)
+        return self.process.wait(LIMIT_S)
+
+
+@pytest.fixture
+def pipeline(millrace, tmp_path: Path) -> tuple[Path, Path]:
+    """A file with an archive of a filled stream in small batches, and its table."""
+    millrace.create("LONG", "long.>")
+    millrace.fill("long", MESSAGES)
+    table = tmp_path / "table"
+    file = tmp_path / "long.toml"
+    file.write_text(
+        f"""
+[nats]
+servers = ["{millrace.server.client_url}"]
+[spark]
+master = "local[2]"
+conf = {{ "spark.driver.memory" = "1g" }}
+[progress]
+interval = "100ms"
+[[job]]
+kind = "archive"
+name = "long"
+streams = ["LONG"]
+table = "{table}"
+trigger = "100ms"
+max_rows = 150
+compact_folders = 4
+"""
+    )
+    return file, table
+
+
+def sequences(table: Path) -> list[int]:
+    return sorted(pq.read_table(table, columns=["seq"]).column("seq").to_pylist())
+
+
+def batches(table: Path) -> int:
+    return len(ParquetTable(LocalFiles(str(table)), ("stream", "day")).manifests())
+
+
+def is_writing(table: Path) -> bool:
+    """Whether files of a batch are being written at this moment."""
+    return any((table / "_millrace" / "staging").glob("*/**/*.parquet"))
+
+
+def test_a_killed_driver_and_a_stopped_one_go_on_exactly(pipeline: tuple[Path, Path]) -> None:
+    file, table = pipeline
+    driver = Driver(file)
+    driver.wait_until(lambda: table.exists() and batches(table) >= 3 and is_writing(table))
+    driver.end(signal.SIGKILL)
+    after_kill = batches(table)
+    assert len(set(sequences(table))) == len(sequences(table))
+
+    driver = Driver(file, "--json")
+    driver.wait_until(lambda: batches(table) >= after_kill + 3)
+    assert driver.end(signal.SIGTERM) == 0
+    lines = [json.loads(line) for line in driver.log.read_text().splitlines() if line.startswith("{")]
+    assert lines[0]["state"] == "running"
+    assert lines[-1]["state"] == "stopped"
+    assert any(line["lag"].get("LONG", 0) > 0 for line in lines)
+    assert batches(table) < MESSAGES // 150
+
+    finished = subprocess.run(
+        command("run", str(file), "--once"), capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "long (archive): done" in finished.stdout
+    assert sequences(table) == list(range(1, MESSAGES + 1))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_kills_at_any_moment_lose_and_double_nothing(pipeline: tuple[Path, Path]) -> None:
+    file, table = pipeline
+    for batch in range(1, 11, 2):
+        driver = Driver(file)
+        driver.wait_until(lambda wanted=batch: table.exists() and batches(table) >= wanted)
+        time.sleep(0.1 * (batch % 4))  # somewhere else in the cycle of batches each time
+        driver.end(signal.SIGKILL)
+        rows = sequences(table)
+        assert len(set(rows)) == len(rows)
+    finished = subprocess.run(
+        command("run", str(file), "--once"), capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert sequences(table) == list(range(1, MESSAGES + 1))
+
+
+def test_a_wrong_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('[[job]]\nkind = "archive"\nname = "a"\nstrems = ["A"]\ntable = "t"\ntriger = "1s"\n')
+    done = subprocess.run(command("check", str(file)), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f'{file}: job "a": unknown key "strems"; did you mean "streams"?',
+        f'{file}: job "a": unknown key "triger"; did you mean "trigger"?',
+    ]
+    file.write_text('[[job]]\nkind = "archive"\nname = "a"\nstreams = ["A"]\ntable = "t"\n')
+    good = subprocess.run(command("check", str(file)), capture_output=True, text=True, check=False)
+    assert (good.returncode, good.stdout) == (0, f"{file}: 1 jobs, no problems\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
+    run = subprocess.run(
+        command("run", str(file)), capture_output=True, text=True, check=False, env=environment
+    )
+    assert (run.returncode, run.stderr) == (
+        2,
+        f'{file}: [nats] key "servers" is missing, and so is NATS_URL\n',
+    )
+    other = subprocess.run(
+        command("run", str(file), "--job", "b"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "NATS_URL": "nats://127.0.0.1:1"},
+    )
+    assert (other.returncode, other.stderr) == (2, f'{file}: there is no job "b"; there are a\n')
