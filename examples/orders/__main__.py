@@ -52,7 +52,7 @@ class OrderDesk:
         self.hints = [
             f"nats --server {self.addresses['NATS']} stream info ORDERS",
             f"curl -d hello http://127.0.0.1:{options.gateway_port}/v2/subjects/ORDERS.received",
-            f"curl -N http://127.0.0.1:{options.gateway_port}/v2/streams/ORDERS/events",
+            f"curl -N http://127.0.0.1:{options.gateway_port}/v2/streams/ORDERS/live",
             f'spark.read.format("jetstream").option("nats.servers", "{self.addresses["NATS"]}").load(…)',
         ]
 
