@@ -214,6 +214,23 @@ def test_readers_leave_no_consumer_behind(lab: Lab) -> None:
     assert lab.consumers(stream) == []
 
 
+def test_a_reader_that_is_closed_early_leaves_no_consumer_behind(lab: Lab) -> None:
+    """As `limit` does it; where Spark kills the worker instead, the consumer ends by itself."""
+    stream = lab.stream(storage="memory")
+    lab.fill(stream, 25_000)
+    reader = source_of(lab.options(stream, transport="pull")).reader(schema_of(("seq",)))
+    [partition] = reader.partitions()
+    batches = iter(reader.read(partition))
+    next(batches)
+    [consumer] = lab.consumers(stream)
+    config = lab.api(f"CONSUMER.INFO.{stream}.{consumer}")["config"]
+    assert config["inactive_threshold"] == 60_000_000_000
+    assert (config["ack_policy"], config["num_replicas"], config["mem_storage"]) == ("none", 1, True)
+    batches.close()  # type: ignore[attr-defined]
+    while lab.consumers(stream):
+        pass
+
+
 # -- what is gone ------------------------------------------------------------------------------------
 
 

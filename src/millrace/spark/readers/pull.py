@@ -53,9 +53,18 @@ class PullReader:
 
     def batches(self) -> Iterator[Any]:
         """Record batches as they are full; the rows of the last one stay in the intake."""
+        self._create()
+        try:
+            yield from self._read()
+        except GeneratorExit:
+            with contextlib.suppress(WireError):  # nobody waits for the answer; the connection is closed next
+                self._link.publish(self._deletion(), reply=f"{self._inbox}.end")
+            raise
+        self._end()
+
+    def _read(self) -> Iterator[Any]:
         intake, link = self._intake, self._link
         patience = Patience(self._job)
-        self._create()
         finished = False
         while not finished:
             self._ask()
@@ -81,7 +90,6 @@ class PullReader:
                     link.take_message()
                 case _:
                     link.take(intake.op)
-        self._end()
 
     # -- the consumer -------------------------------------------------------------------------------
 
@@ -112,8 +120,11 @@ class PullReader:
     def _end(self) -> None:
         self._link.unsubscribe(self._sid)
         with contextlib.suppress(WireError):  # then it ends by itself
-            self._link.api(f"CONSUMER.DELETE.{self._job.partition.stream}.{self._consumer}")
+            self._link.request(self._deletion())
         self._requests.clear()
+
+    def _deletion(self) -> str:
+        return f"{self._link.options.api}.CONSUMER.DELETE.{self._job.partition.stream}.{self._consumer}"
 
     def _renew(self) -> None:
         """Go on with a new consumer: the old one is gone, or something was lost on the way from it."""
