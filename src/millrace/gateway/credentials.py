@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from millrace.base.errors import MillraceError
+from millrace.base.seeds import Signer
 from millrace.gateway.errors import Unauthorized
 
 _DIGEST_KEY: Final = secrets.token_bytes(32)  # of this process: a digest in a dump is worth nothing elsewhere
@@ -61,6 +63,16 @@ def parse_authorization(value: str) -> Credentials:
             if rest:
                 return Credentials(token=rest)
         case "nkey":
-            if rest.startswith("SU"):
+            if _is_seed_of_user(rest):
                 return Credentials(nkey_seed=rest)
     raise Unauthorized("the Authorization header is not understood")
+
+
+def _is_seed_of_user(text: str) -> bool:
+    if not text.startswith("SU"):
+        return False
+    try:
+        Signer(text)
+    except MillraceError:
+        return False
+    return True
