@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import nats
 import pytest
+from arrow_kit import ask, fill, publish, read
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.js.api import StorageType, StreamConfig
 
-from arrow_kit import ask, fill, publish, read
 from millrace import Server
 from millrace.config.load import load
 
