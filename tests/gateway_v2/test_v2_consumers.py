@@ -88,3 +88,5 @@ async def test_a_reset_consumer_delivers_again(gateway: Gateway) -> None:
     reset = (await gateway.http.post(f"{consumer}/reset", json={"seq": 2})).json()
     assert reset["reset_seq"] == 2
     assert [message["data"] for message in await gateway.fetch(consumer, batch=2)] == ["2", "3"]
+    missing = await gateway.http.post(f"{gateway.path}/consumers/none/reset")
+    assert (missing.status_code, missing.json()["err_code"]) == (404, 10014)

@@ -230,5 +230,6 @@ async def resume_consumer(call: Call) -> Reply:
 async def reset_consumer(call: Call) -> Reply:
     """Deliver again from a sequence on, or everything that is not acknowledged."""
     reset = await call.json(Reset)
+    await call.link.api(f"CONSUMER.INFO.{both_of(call)}")  # a reset of what is not there is not answered
     told = await call.link.api(f"CONSUMER.RESET.{both_of(call)}", {"seq": reset.seq} if reset.seq else b"")
     return answer(without_type(told))
