@@ -10,7 +10,7 @@ import pytest
 from source_kit import Lab
 
 from millrace.spark.connecting import close_idle_links
-from millrace.testing.reference import ServerProcess
+from millrace.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +24,14 @@ def _no_links_left() -> Iterator[None]:
 def lab(shared_server: Callable[..., ServerProcess]) -> Iterator[Lab]:
     """Streams on a server that others use too."""
     lab = Lab(shared_server(jetstream=True))
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def millrace_lab(_server_pool: Any) -> Iterator[Lab]:
+    """The same on Millrace alone, for what does not depend on the server."""
+    lab = Lab(_server_pool.get(ServerKind.MILLRACE, jetstream=True))
     yield lab
     lab.close()
 

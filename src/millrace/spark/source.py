@@ -39,14 +39,19 @@ class JetStreamDataSource(DataSource):
     >>> spark.read.format("jetstream").options(**stream).schema("subject string").load().distinct().count()
     2
 
-    A streaming query goes on where it stopped, and reads each message into each batch once:
+    A streaming query goes on where it stopped, and each message is in one of its batches, once:
 
-    >>> query = ( ...     spark.readStream.format("jetstream").options(**stream).option("startingOffsets",
-    "earliest").load() ...     .selectExpr("subject", "upper(cast(data as string)) as data") ...
-    .writeStream.format("jetstream").option("nats.servers", servers).option("subject", "copies.all") ...
-    .option("checkpointLocation", checkpoint).trigger(availableNow=True).start() ... ) >>>
-    query.awaitTermination() >>> copies = spark.read.format("jetstream").option("nats.servers",
-    servers).option("stream", "COPIES").load() >>> sorted(bytes(row.data) for row in copies.collect())
+    >>> orders = spark.readStream.format("jetstream").options(**stream, startingOffsets="earliest").load()
+    >>> loud = orders.selectExpr("subject", "upper(cast(data as string)) as data")
+    >>> query = (
+    ...     loud.writeStream.format("jetstream")
+    ...     .options(**{"nats.servers": servers, "subject": "copies.all", "checkpointLocation": checkpoint})
+    ...     .trigger(availableNow=True)
+    ...     .start()
+    ... )
+    >>> query.awaitTermination()
+    >>> copies = spark.read.format("jetstream").options(**(stream | {"subscribe": "COPIES"})).load()
+    >>> sorted(bytes(row.data) for row in copies.collect())
     [b'APPLE', b'PEAR', b'PLUM']
 
     A name that means nothing is an error, not ignored:
