@@ -28,7 +28,7 @@ _LISTENS: Final = re.compile(r"listens on https?://\S+:(\d+)")
 
 def settings_for(*urls: str, groups: frozenset[Group] = frozenset(Group), **more: Any) -> Settings:
     """A gateway on a port of its own, that finds NATS again quickly."""
-    nats = Nats(servers=urls, reconnect_wait_s=0.05, connect_timeout_s=10, **more.pop("nats", {}))
+    nats = Nats(servers=urls, reconnect_wait_s=0.05, connect_timeout_s=5, **more.pop("nats", {}))
     listener = Listener(host="127.0.0.1", port=0, groups=groups)
     return Settings(nats=nats, listeners=(listener,), **more)
 

@@ -309,8 +309,10 @@ class Link:
             except LinkDown as error:
                 self.was_refused = False
                 _LOG.warning("%s", error)
+            except Exception:  # of a library that was cut off in the middle: no reason to give up
+                _LOG.exception("connecting to NATS failed")
             else:
-                _LOG.warning("connected to NATS: %s", made[0].connected_url.netloc)
+                _LOG.warning("connected to NATS")
                 self._mender = None
                 self._adopt(*made)
                 return

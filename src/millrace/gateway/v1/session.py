@@ -24,7 +24,7 @@ from nats.errors import Error as NatsError
 from millrace.gateway.errors import GatewayError, JetStreamRefused
 from millrace.gateway.link import Link
 from millrace.gateway.v1.board import Key
-from millrace.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, delivery_of
+from millrace.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, ack_subject, delivery_of
 from millrace.gateway.v1.window import Window
 
 _HELD_AT_MOST: Final = 4096  # messages; bytes are limited by a setting
@@ -40,9 +40,11 @@ class Session:
     """`run` writes until something ends it and returns what that was, empty if the caller just left."""
 
     def __init__(
-        self, link: Link, key: Key, config: dict[str, Any], *, window: int, buffer: int, frame: Frame
+        self, link: Link, key: Key, info: dict[str, Any], *, window: int, buffer: int, frame: Frame
     ) -> None:
+        config: dict[str, Any] = info["config"]
         self.key = key
+        self._newest: int = info["delivered"]["stream_seq"]  # of what JetStream has handed out
         self._link = link
         self._deliver_subject: str = config["deliver_subject"]
         self._group: str = config.get("deliver_group") or ""
@@ -87,14 +89,12 @@ class Session:
     async def close(self) -> None:
         """Let go of the consumer, then hand back what was not acknowledged."""
         self._link.unlisten(self._link_changed)
+        if self._subscription is not None and self._generation == self._link.generation:
+            self._pause()
         pausing, self._pausing = self._pausing, None
         if pausing is not None:
-            pausing.cancel()
             await asyncio.wait([pausing])
-        subscription, self._subscription = self._subscription, None
         with contextlib.suppress(NatsError, OSError, GatewayError):
-            if subscription is not None and self._generation == self._link.generation:
-                await subscription.unsubscribe()
             await self._answer(NAK, self._window.everything())
 
     def fail(self, reason: str) -> None:
@@ -145,6 +145,7 @@ class Session:
             if message.reply:  # flow control of a consumer that others made: it goes on when it is answered
                 await self._link.nats.publish(message.reply, b"")
             return
+        self._newest = max(self._newest, delivery.stream_seq)
         self._window.take(delivery)
         self._wake.set()
         if self._window.held_bytes > self._buffer or self._window.held >= _HELD_AT_MOST:
@@ -158,9 +159,20 @@ class Session:
         self._pausing = self._loop.create_task(self._drain(subscription))
 
     async def _drain(self, subscription: Subscription) -> None:
-        """What is on its way still comes."""
-        with contextlib.suppress(NatsError, OSError):
+        """What is on its way still comes; what was sent to nobody is asked for again."""
+        with contextlib.suppress(NatsError, OSError, GatewayError):
             await subscription.drain()
+            if not self._group:  # whose other members have what we have not seen
+                await self._recover()
+
+    async def _recover(self) -> None:
+        """JetStream goes on for a moment after the interest is gone, and would wait for those acks."""
+        info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
+        last: int = info["delivered"]["stream_seq"]
+        nats = self._link.nats
+        for sequence in range(max(self._newest, last - _HELD_AT_MOST) + 1, last + 1):
+            await nats.publish(ack_subject(*self.key, sequence, 1), NAK)
+        self._newest = max(self._newest, last)
 
     async def _resume(self) -> None:
         if self._window.held_bytes > self._buffer // 2 or self._window.held > _HELD_AT_MOST // 2:

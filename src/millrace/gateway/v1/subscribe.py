@@ -105,8 +105,8 @@ class SubscribeRoute:
                 try:
                     await self._serve(exchange, core, session, framing)
                 finally:
-                    await board.remove(session)
                     await session.close()
+                    await board.remove(session)  # now the next one may come
         finally:
             self._open -= 1
 
@@ -133,7 +133,7 @@ class SubscribeRoute:
         session = Session(
             link,
             (stream, consumer),
-            config,
+            info,
             window=query.window,
             buffer=core.settings.limits.stream_buffer,
             frame=framing.frame,
@@ -142,8 +142,8 @@ class SubscribeRoute:
         try:
             await session.open()
         except BaseException:
-            await board.remove(session)
             await session.close()
+            await board.remove(session)
             raise
         return session
 
