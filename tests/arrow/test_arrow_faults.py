@@ -16,6 +16,7 @@ from arrow_kit import fill, parse, publish, read, read_now
 
 from millrace import Server
 from millrace.jetstream.stream import Stream
+from millrace.server.arrow import conversation
 from millrace.testing.reference import ServerKind, ServerProcess
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
@@ -120,6 +121,25 @@ async def test_a_client_that_never_reads_keeps_nothing_from_going(tmp_path: Path
         await connection.close()
         await asyncio.wait_for(server.stop(), 20)
         idle.close()
+
+
+async def test_a_client_that_takes_nothing_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "WRITE_S", 0.1)
+    async with Server(store_dir=tmp_path) as server:
+        connection = await nats.connect(server.client_url)
+        await fill(connection, "S", 1)
+        await publish(connection, "S", LARGE, size=100_000)
+        client, response = await asyncio.to_thread(begin, server.arrow_url)
+        endpoint = server._arrow
+        assert endpoint is not None
+        await until(lambda: not endpoint._conversations)
+        with pytest.raises((http.client.IncompleteRead, OSError)):
+            await asyncio.to_thread(parse, response)
+        response.close()
+        client.close()
+        await connection.close()
 
 
 async def test_a_client_that_says_nothing_does_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def reload_configuration(server: Server) -> ReloadPlan:
     if Area.TLS in plan.areas:
         server.renew_certificates()
     server.jetstream.reload(plan)
-    server.follow_jetstream()
+    try:
+        server.follow_jetstream()
+    except OSError as error:  # all else is in force
+        _log.error("Streams cannot be served as Arrow: %s", error.strerror or error)
     for listener in server.reload_listeners:
         listener(plan)
     for change in plan.changes:

@@ -176,6 +176,7 @@ class Conversation:
         if self._send_batches(reading, query):
             self._sock.sendall(_chunk_head(len(ipc.END)) + ipc.END + b"\r\n0\r\n\r\n")
             if isinstance(self._sock, ssl.SSLSocket):
+                self._sock.settimeout(_LINGER_S)
                 self._sock.unwrap()
 
     def _send_batches(self, reading: Reading, query: RangeQuery) -> bool:

@@ -43,7 +43,7 @@ def read_target(target: str) -> RangeQuery:
     path, _, query = target.partition("?")
     if not path.startswith(PATH):
         raise Problem(HTTPStatus.NOT_FOUND, f"there is nothing here; streams are at {PATH}<stream>")
-    name = _text(path[len(PATH) :], "the name of the stream")
+    name = _decoded(unquote_to_bytes(path[len(PATH) :]), "the name of the stream")
     if not name or "/" in name:
         raise Problem(HTTPStatus.NOT_FOUND, f"{path}: not the path of a stream, which is {PATH}<stream>")
     given = _parameters(query)
@@ -119,12 +119,17 @@ def _list(given: dict[str, list[str]], name: str, read: Callable[[str], T]) -> t
 
 
 def _bytes(text: str) -> bytes:
+    """Of a query, where a plus is a blank."""
     return unquote_to_bytes(text.replace("+", " "))
 
 
 def _text(text: str, what: str) -> str:
+    return _decoded(_bytes(text), what)
+
+
+def _decoded(data: bytes, what: str) -> str:
     try:
-        return _bytes(text).decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise _bad(f"{what}: not UTF-8") from None
 

@@ -19,6 +19,8 @@ from millrace.server.arrow.query import PATH, RangeQuery, read_target
         ("%C3%9C?from=007", RangeQuery("Ü", 7)),
         ("S?subjects=a.*,b.%3E", RangeQuery("S", subjects=(b"a.*", b"b.>"))),
         ("S?subjects=a&subjects=b%2Cc,d", RangeQuery("S", subjects=(b"a", b"b,c", b"d"))),
+        ("a+b?subjects=a%2Bb", RangeQuery("a+b", subjects=(b"a+b",))),
+        ("S?subjects=a.>", RangeQuery("S", subjects=(b"a.>",))),
         ("S?subjects=%FF", RangeQuery("S", subjects=(b"\xff",))),
         ("S?columns=data,seq", RangeQuery("S", columns=("data", "seq"))),
         ("S?columns=&subjects=", RangeQuery("S")),
