@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
@@ -85,6 +85,13 @@ class Reply:
     status: int = 0
 
 
+class Question(NamedTuple):
+    """A request that is not answered yet."""
+
+    subject: str
+    inbox: bytes
+
+
 class BlockingLink:
     """One connection at a time; see the module."""
 
@@ -103,7 +110,7 @@ class BlockingLink:
         self._requests = 0
         self._pongs = 0
         self._inbox_sid = 0
-        self._answers: dict[bytes, Reply] = {}
+        self._answers: dict[bytes, Reply | None] = {}  # by the inbox of what was asked; None: not yet
 
     def __repr__(self) -> str:
         return f"<BlockingLink to {self.server or 'nobody'}>"
@@ -300,7 +307,9 @@ class BlockingLink:
         if handler is not None:
             handler(parser)
         elif parser.sid == self._inbox_sid:
-            self._answers[parser.subject()] = Reply(parser.payload(), parser.headers(), parser.status())
+            inbox = parser.subject()
+            if inbox in self._answers and self._answers[inbox] is None:
+                self._answers[inbox] = Reply(parser.payload(), parser.headers(), parser.status())
         elif parser.sid in self._subscriptions:
             self.strays.append(copy_message(parser))
 
@@ -361,19 +370,33 @@ class BlockingLink:
         timeout_s: float | None = None,
     ) -> Reply:
         """Ask, and wait for the first answer."""
-        timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
-        deadline = time.monotonic() + timeout_s
+        return self.answer_to(self.ask(subject, payload, headers), timeout_s)
+
+    def ask(self, subject: str, payload: bytes = b"", headers: bytes | Mapping[str, str] = b"") -> Question:
+        """Ask without waiting: `answer_to` is where the answer will be."""
         if not self._inbox_sid:
             self._inbox_sid = self.subscribe(f"{self.inbox}.*")
         self._requests += 1
         inbox = f"{self.inbox}.{self._requests}"
         self.publish(subject, payload, reply=inbox, headers=headers)
-        key = inbox.encode()
-        self._answers.clear()  # of those who came too late
-        self._work_until(lambda: key in self._answers, deadline, f"no answer on {subject}", timeout_s)
-        answer = self._answers.pop(key)
+        question = Question(subject, inbox.encode())
+        self._answers[question.inbox] = None
+        return question
+
+    def answer_to(self, question: Question, timeout_s: float | None = None) -> Reply:
+        """Wait for the first answer.  Only once for each question."""
+        timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + timeout_s
+        answers, key = self._answers, question.inbox
+        try:
+            self._work_until(
+                lambda: answers.get(key) is not None, deadline, f"no answer on {question.subject}", timeout_s
+            )
+        finally:
+            answer = answers.pop(key, None)  # one that comes later is not waited for any more
+        assert answer is not None
         if answer.status == _NO_RESPONDERS and not answer.payload:
-            raise NoResponders(f"{self.server}: nobody answers on {subject}")
+            raise NoResponders(f"{self.server}: nobody answers on {question.subject}")
         return answer
 
     def ping(self, timeout_s: float | None = None) -> None:

@@ -8,9 +8,11 @@ The server stores a batch as a whole or not at all, and only if nobody else has 
 marker says what is written, and of two attempts at the same rows one is refused: it reads the marker, finds
 the rows behind it and leaves them out.
 
-    start ─▶ read marker ─▶ leave out chunks up to it ─▶ send chunk ─▶ stored ─▶ next chunk
-                 ▲                                           │
-                 └──────── unknown, or another marker ◀──────┘
+    start ─▶ read marker ─▶ leave out chunks up to it ─▶ send rows ─▶ send marker ─▶ stored ─▶ next chunk
+                 ▲                                                         │
+                 └──────────────── unknown, or another marker ◀────────────┘
+
+The rows of the next chunk are sent while the server stores one; only the marker has to wait.
 
 A chunk is a fixed part of the partition: a number of rows and bytes, whatever the sizes of record batches
 and whatever else is written around them.
@@ -22,7 +24,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -34,7 +36,7 @@ from millrace.spark.writing.bad_rows import BadRows
 from millrace.spark.writing.columns import Layout, RowRules, row_frames
 from millrace.spark.writing.frames import RowFrames
 from millrace.spark.writing.identity import TaskIdentity
-from millrace.wire.blocking import BlockingLink, Reply
+from millrace.wire.blocking import BlockingLink, Question, Reply
 from millrace.wire.blocking_publisher import BlockingPublisher
 from millrace.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
 from millrace.wire.publishing import FrameBuffer, PubAck
@@ -51,6 +53,7 @@ _MOVED: Final = frozenset(
     {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
 )  # somebody else has moved the marker
 _UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
+_UNSURE: Final = (ApiRefused, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _ACK: Final = msgspec.json.Decoder(PubAck)
@@ -76,6 +79,20 @@ class _Chunk:
     @property
     def full(self) -> bool:
         return self.rows >= _MOST_ROWS or self.bytes >= _MOST_BYTES
+
+
+class _Sent(NamedTuple):
+    """Rows that wait for their marker."""
+
+    name: str  # of the batch
+    marker_number: int  # the number of the marker in it
+
+
+class _Waiting(NamedTuple):
+    """A chunk with its marker, not answered yet."""
+
+    chunk: _Chunk
+    question: Question
 
 
 class FencedWriter:
@@ -114,6 +131,22 @@ class FencedWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Return when every row is stored, by this attempt or another one."""
         marker = self._read_marker()
+        waiting: _Waiting | None = None
+        for chunk in self._chunks(batches):
+            marker, waiting = self._push(chunk, marker, waiting)
+        if waiting is not None:
+            try:
+                self._answered(waiting)
+            except _UNSURE as error:
+                self._unsure(error)
+                self._store(waiting.chunk)
+        self._settle_dead_letters()
+        self._publisher.close()
+
+    # -- chunks -------------------------------------------------------------------------------------
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[_Chunk]:
+        """The rows, cut as they always are."""
         chunk = _Chunk(0)
         first_row = 0
         for batch in batches:
@@ -129,14 +162,10 @@ class FencedWriter:
             while row < frames.row_count:
                 row = self._fill(chunk, frames, row)
                 if chunk.full:
-                    marker = self._store(chunk, marker)
+                    yield chunk
                     chunk = _Chunk(chunk.number + 1)
         if chunk.rows:
-            self._store(chunk, marker)
-        self._settle_dead_letters()
-        self._publisher.close()
-
-    # -- chunks -------------------------------------------------------------------------------------
+            yield chunk
 
     def _fill(self, chunk: _Chunk, frames: RowFrames, row: int) -> int:
         """Give the chunk rows from `row` on until it is full; the row to go on from."""
@@ -152,39 +181,61 @@ class FencedWriter:
             stop += 1
         return stop
 
-    def _store(self, chunk: _Chunk, marker: Marker) -> Marker:
+    def _push(
+        self, chunk: _Chunk, marker: Marker, waiting: "_Waiting | None"
+    ) -> "tuple[Marker, _Waiting | None]":
+        """Send the rows of a chunk while the one before it is stored, then its marker.
+
+        Whatever is unsure then is written again, one chunk after the other.
+        """
+        try:
+            if waiting is None and self._is_written(chunk, marker):
+                return marker, None
+            sent = self._send_rows(chunk)
+            if waiting is not None:
+                marker, waiting = self._answered(waiting), None
+            return marker, self._send_marker(chunk, sent, marker)
+        except _UNSURE as error:
+            self._unsure(error)
+            if waiting is not None:
+                self._store(waiting.chunk)
+            return self._store(chunk), None
+
+    def _store(self, chunk: _Chunk) -> Marker:
         """Write a chunk unless the marker says that it is; the marker that follows from it."""
-        mine = (self._identity.batch, chunk.number)
         while True:
-            if marker[:2] >= mine:
-                self.duplicates += chunk.rows
+            marker = self._read_marker()
+            if self._is_written(chunk, marker):
                 return marker
             try:
-                sequence = self._send(chunk, marker)
-            except ApiRefused as error:
-                if error.err_code in _MOVED:
+                return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
+            except _UNSURE as error:
+                if isinstance(error, ApiRefused) and error.err_code in _MOVED:
                     found = self._read_marker()
-                    if found[:2] < mine and found.sequence == marker.sequence:
+                    if found == marker:
                         raise self._failed(
                             f"the marker {self._subject} was refused although nobody moved it: {error}"
                         ) from error
-                    marker = found
-                    continue
-                if error.err_code not in _UNKNOWN and not error.may_pass:
-                    raise self._failed(
-                        f"chunk {chunk.number} of {self._identity} was refused: {error}"
-                    ) from error
-                self._wait(error)
-            except (NotConnected, RequestTimeout, NoResponders) as error:
-                self._wait(error)
-            else:
-                self.rows += chunk.rows
-                self._all_is_well()
-                return Marker(*mine, sequence)
-            marker = self._read_marker()
+                else:
+                    self._unsure(error)
 
-    def _send(self, chunk: _Chunk, marker: Marker) -> int:
-        """Send the rows and the marker; the sequence of the marker when all of it is stored."""
+    def _unsure(self, error: WireError) -> None:
+        """Wait, if waiting can help; SparkError if it can not."""
+        if isinstance(error, ApiRefused) and not error.may_pass:
+            if error.err_code in _MOVED:
+                return
+            if error.err_code not in _UNKNOWN:
+                raise self._failed(f"rows of {self._identity} were refused: {error}") from error
+        self._wait(error)
+
+    def _is_written(self, chunk: _Chunk, marker: Marker) -> bool:
+        if marker[:2] < (self._identity.batch, chunk.number):
+            return False
+        self.duplicates += chunk.rows
+        return True
+
+    def _send_rows(self, chunk: _Chunk) -> "_Sent":
+        """Send the rows as a new batch that waits for its marker."""
         name = secrets.token_hex(11)
         line = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
         frames = self._frames
@@ -202,16 +253,31 @@ class FencedWriter:
                 if frames.size >= _SEND_AT:
                     self._flush()
         self._flush()
+        return _Sent(name, number)
+
+    def _send_marker(self, chunk: _Chunk, sent: "_Sent", marker: Marker) -> "_Waiting | None":
+        """Ask the server to store the batch; None if another attempt has written these rows meanwhile."""
+        if self._is_written(chunk, marker):
+            return None
         headers = {
-            "Nats-Batch-Id": name,
-            "Nats-Batch-Sequence": str(number),
+            "Nats-Batch-Id": sent.name,
+            "Nats-Batch-Sequence": str(sent.marker_number),
             "Nats-Batch-Commit": "1",
             "Nats-Expected-Last-Subject-Sequence": str(marker.sequence),
         }
         if self._marker_expires:
             headers["Nats-TTL"] = _MARKER_LIFE
         body = json.dumps({"batch": self._identity.batch, "chunk": chunk.number}).encode()
-        return _sequence_in(self._link.request(self._subject, body, headers, self._timeout_s))
+        return _Waiting(chunk, self._link.ask(self._subject, body, headers))
+
+    def _answered(self, waiting: "_Waiting | None") -> Marker:
+        """Wait until a chunk is stored; its marker."""
+        assert waiting is not None
+        chunk = waiting.chunk
+        sequence = _sequence_in(self._link.answer_to(waiting.question, self._timeout_s))
+        self.rows += chunk.rows
+        self._all_is_well()
+        return Marker(self._identity.batch, chunk.number, sequence)
 
     def _flush(self) -> None:
         if self._frames.size:

@@ -1,0 +1,172 @@
+"""Who publishes into a stream, and how fast: nats-py, the lean client, and the Spark sink without Spark.
+
+    python -m benchmarks.publishers [--server millrace] [--messages 100000] [--rounds 5]
+
+All take turns on one server, a round each, and wait for every acknowledgement; the figure is the median of
+the ratios to nats-py's `publish_async` of the same turn.  For the sink, `dedupe` beside `at-least-once`
+matters: the bar is 0.75.
+"""
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import nats
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from millrace.spark.connecting import close_idle_links
+from millrace.spark.options import ConnectionOptions, SinkOptions
+from millrace.spark.sink import batch_writer
+from millrace.spark.writing.identity import TaskIdentity
+from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.wire.async_publisher import AsyncPublisher
+from millrace.wire.blocking import BlockingLink
+from millrace.wire.blocking_publisher import BlockingPublisher
+from millrace.wire.options import LinkOptions, parse_servers
+from millrace.wire.publishing import Receipts
+
+_BODY: Final = b"x" * 128
+_WINDOW: Final = 4000
+_NATS_PY_SHARE: Final = 10  # it gets a tenth of the messages, to keep a turn short
+_SINGLES_SHARE: Final = 20
+_BATCH: Final = 1000
+_TASKS: Final = 32
+_ROWS: Final = 10_000  # of a record batch, Spark's default
+
+Run = Callable[[str, int], float]  # publishes so many; messages a second
+
+
+def nats_py(url: str, count: int) -> float:
+    async def run() -> float:
+        connection = await nats.connect(url)
+        js = connection.jetstream(publish_async_max_pending=_WINDOW)
+        start = time.perf_counter()
+        for _ in range(count // _NATS_PY_SHARE):
+            await js.publish_async("bench.a", _BODY)
+        await js.publish_async_completed()
+        took = time.perf_counter() - start
+        await connection.close()
+        return count // _NATS_PY_SHARE / took
+
+    return asyncio.run(run())
+
+
+def blocking(url: str, count: int) -> float:
+    with BlockingLink(_options(url)) as link:
+        publisher = BlockingPublisher(link, limit=_WINDOW)
+        receipts = Receipts()
+        start = time.perf_counter()
+        for _ in range(count):
+            publisher.publish(receipts, b"bench.a", b"", _BODY)
+        publisher.settle(receipts)
+        took = time.perf_counter() - start
+        assert not receipts.errors
+        return count / took
+
+
+def batches(url: str, count: int) -> float:
+    async def run(publisher: AsyncPublisher) -> None:
+        outcomes = []
+        for _ in range(count // _BATCH):
+            outcomes.append(await publisher.submit([(b"bench.a", b"", _BODY)] * _BATCH))
+        for receipts in await asyncio.gather(*outcomes):
+            assert not receipts.errors
+
+    return _with_loop(url, count, run)
+
+
+def singles(url: str, count: int) -> float:
+    count //= _SINGLES_SHARE
+
+    async def run(publisher: AsyncPublisher) -> None:
+        async def one_after_the_other() -> None:
+            for _ in range(count // _TASKS):
+                await publisher.publish(b"bench.a", _BODY)
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(_TASKS)))
+
+    return _with_loop(url, count, run)
+
+
+def sink(guarantee: str) -> Run:
+    def run(url: str, count: int) -> float:
+        fence = "bench.fence" if guarantee == "fenced" else None
+        options = SinkOptions(ConnectionOptions((url,)), delivery_guarantee=guarantee, fence_subject=fence)
+        writer = batch_writer(options, StructType().add("subject", "string").add("data", "binary"), False)
+        arrays = [pa.array(["bench.a"] * _ROWS), pa.array([_BODY] * _ROWS)]
+        batch = pa.RecordBatch.from_arrays(arrays, ["subject", "data"])
+        task: Any = writer._task
+        start = time.perf_counter()
+        report = task.run(iter([batch] * (count // _ROWS)), TaskIdentity(task.write_name, 0, 0))
+        took = time.perf_counter() - start
+        assert report.rows == count // _ROWS * _ROWS
+        return report.rows / took
+
+    return run
+
+
+RUNS: Final[dict[str, Run]] = {
+    "nats-py publish_async": nats_py,
+    "blocking": blocking,
+    "asyncio, batches of 1000": batches,
+    "asyncio, single, 32 tasks": singles,
+    "sink, at-least-once": sink("at-least-once"),
+    "sink, dedupe": sink("dedupe"),
+    "sink, fenced": sink("fenced"),
+}
+
+
+def _options(url: str) -> LinkOptions:
+    return LinkOptions(servers=parse_servers(url))
+
+
+def _with_loop(url: str, count: int, work: Callable[[AsyncPublisher], Any]) -> float:
+    async def run() -> float:
+        publisher = AsyncPublisher(_options(url), limit=_WINDOW)
+        await publisher.connect()
+        start = time.perf_counter()
+        await work(publisher)
+        took = time.perf_counter() - start
+        await publisher.close()
+        return count / took
+
+    return asyncio.run(run())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--server", choices=list(ServerKind), default=ServerKind.NATS_SERVER)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    rates: dict[str, list[float]] = {name: [] for name in RUNS}
+    with ServerProcess(ServerKind(arguments.server), jetstream=True) as server:
+        for turn in range(arguments.rounds):
+            names = list(RUNS) if turn % 2 == 0 else list(reversed(RUNS))
+            for name in names:
+                with BlockingLink(_options(server.client_url)) as link:
+                    link.api(
+                        "STREAM.CREATE.BENCH",
+                        {"name": "BENCH", "subjects": ["bench.>"], "allow_atomic": True},
+                    )
+                    rates[name].append(RUNS[name](server.client_url, arguments.messages))
+                    close_idle_links()
+                    link.api("STREAM.DELETE.BENCH")
+    first = rates["nats-py publish_async"]
+    plain = rates["sink, at-least-once"]
+    print(f"{'into ' + arguments.server:28} {'median/s':>10} {'to nats-py':>10} {'to plain sink':>14}")
+    for name, found in rates.items():
+        ratio = statistics.median(mine / theirs for mine, theirs in zip(found, first, strict=True))
+        beside = statistics.median(mine / theirs for mine, theirs in zip(found, plain, strict=True))
+        shown = f"{beside:14.2f}" if name.startswith("sink") else ""
+        print(f"{name:28} {statistics.median(found):10,.0f} {ratio:10.2f} {shown}")
+
+
+if __name__ == "__main__":
+    main()
