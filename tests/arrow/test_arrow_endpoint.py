@@ -18,6 +18,7 @@ from nats.js.api import StorageType, StreamConfig
 
 from millrace import Server
 from millrace.config.load import load
+from millrace.server.reload import reload_configuration
 
 
 @pytest.fixture
@@ -270,3 +271,38 @@ async def test_an_account_is_not_told_of_streams_of_another(tmp_path: Path) -> N
             await ask(clients["c"])
         for client in clients.values():
             await client.close()
+
+
+async def test_it_follows_jetstream_when_the_configuration_is_read_again(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    base = 'listen: "127.0.0.1:-1"\n'
+    on = f'{base}jetstream {{ store_dir: "{tmp_path}/store" }}\n'
+    config.write_text(base)
+    async with Server(options=load(config)) as server:
+        config.write_text(on)
+        reload_configuration(server)
+        client = await nats.connect(server.client_url)
+        await fill(client, "S", 4)
+        url = server.arrow_url
+        assert (await ask(client))["urls"] == [url]
+        assert (await read(url, "S")).table.num_rows == 4
+        config.write_text(base)
+        reload_configuration(server)
+        assert await refusal(url, "S") == (503, "JetStream is not enabled")
+        with pytest.raises(NoRespondersError):
+            await ask(client)
+        config.write_text(on)
+        reload_configuration(server)
+        assert (await ask(client))["urls"] == [url]
+        assert (await read(url, "S")).table.num_rows == 4
+        await client.close()
+
+
+async def test_a_stream_that_takes_its_name_again_is_another_one(server: Server, connection: Client) -> None:
+    await fill(connection, "S", 4)
+    before = await read(server.arrow_url, "S")
+    await connection.jetstream().delete_stream("S")
+    await fill(connection, "S", 2)
+    after = await read(server.arrow_url, "S")
+    assert before.metadata["millrace.created"] != after.metadata["millrace.created"]
+    assert after.column("seq") == [1, 2]
