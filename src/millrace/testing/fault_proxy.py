@@ -96,6 +96,7 @@ class FaultProxy:
         self._lines.add(line)
         line.add_done_callback(self._lines.discard)
         await asyncio.wait([line])
+        writer.transport.abort()  # a line that was cut before it began has not done so itself
 
     async def _line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, both ways, until either end or a fault ends it."""
