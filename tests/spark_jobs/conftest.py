@@ -13,7 +13,6 @@ from millrace.spark.jobs.admin import StoredMessage, StreamAdmin
 from millrace.spark.jobs.settings import Pipeline
 from millrace.spark.pipeline.check import check_pipeline
 from millrace.spark.pipeline.load import convert_pipeline
-from millrace.spark.pipeline.progress import JobProgress
 from millrace.spark.pipeline.runner import PipelineRun
 from millrace.spark.pipeline.session import session_settings
 from millrace.testing.reference import ServerKind, ServerProcess
@@ -116,9 +115,18 @@ def brokers() -> Iterator[Callable[[ServerKind], Broker]]:
 
 
 @pytest.fixture
-def broker(server_kind: ServerKind, brokers: Callable[[ServerKind], Broker]) -> Broker:
+def both(server_kind: ServerKind, brokers: Callable[[ServerKind], Broker]) -> Broker:
     """A broker of each kind."""
     return brokers(server_kind).clear()
+
+
+_REFERENCE = pytest.param(ServerKind.NATS_SERVER, marks=pytest.mark.soak)
+
+
+@pytest.fixture(params=[ServerKind.MILLRACE, _REFERENCE], ids=str)
+def broker(request: pytest.FixtureRequest, brokers: Callable[[ServerKind], Broker]) -> Broker:
+    """A broker of each kind, but the other one only where there is time: Spark takes seconds for each job."""
+    return brokers(request.param).clear()
 
 
 @pytest.fixture
@@ -134,19 +142,11 @@ RunPipeline = Callable[..., PipelineRun]
 def run_pipeline(spark: SparkSession, tmp_path: Path) -> RunPipeline:
     """Run jobs to their end in the shared session; `fails` lets them fail."""
 
-    def run(
-        broker: Broker,
-        *jobs: Mapping[str, Any],
-        fails: bool = False,
-        seen: list[JobProgress] | None = None,
-        **top: Any,
-    ) -> PipelineRun:
+    def run(broker: Broker, *jobs: Mapping[str, Any], fails: bool = False, **top: Any) -> PipelineRun:
         document = {"checkpoint": str(tmp_path / "checkpoints"), **top, "job": [dict(job) for job in jobs]}
         pipeline = convert_pipeline(document, "test.toml")
         assert check_pipeline(pipeline) == []
         running = PipelineRun(pipeline, spark, broker.nats)
-        if seen is not None:
-            running.on_change = seen.append
         running.start()
         running.wait()
         assert bool(running.failures) is fails, [failure.text for failure in running.failures]

@@ -23,17 +23,15 @@ def sequences(table: Path) -> list[int]:
     return sorted(pq.read_table(table, columns=["seq"]).column("seq").to_pylist())
 
 
-def test_a_stream_is_archived_batch_by_batch_and_verified(spark, broker, run_pipeline, tmp_path) -> None:
-    stream = broker.create("ARCHIVED", "archived.>")
+def test_a_stream_is_archived_batch_by_batch_and_verified(spark, both, run_pipeline, tmp_path) -> None:
+    stream = both.create("ARCHIVED", "archived.>")
     table = tmp_path / "table"
-    broker.fill("archived", 250)
-    run_pipeline(
-        broker, archive(stream, table, max_rows=100), {**verify(table), "after": ["archive-ARCHIVED"]}
-    )
-    broker.fill("archived", 60, first=251)
+    both.fill("archived", 250)
+    run_pipeline(both, archive(stream, table, max_rows=100), {**verify(table), "after": ["archive-ARCHIVED"]})
+    both.fill("archived", 60, first=251)
     report = tmp_path / "report.json"
     run_pipeline(
-        broker,
+        both,
         archive(stream, table, max_rows=100),
         {**verify(table, report=str(report)), "after": ["archive-ARCHIVED"]},
     )
@@ -41,7 +39,7 @@ def test_a_stream_is_archived_batch_by_batch_and_verified(spark, broker, run_pip
     batches = ParquetTable.open(LocalFiles(str(table))).manifests()
     ranges = [(one.streams[stream].start, one.streams[stream].next, one.rows) for one in batches]
     assert ranges == [(1, 101, 100), (101, 201, 100), (201, 251, 50), (251, 311, 60)]
-    assert {one.streams[stream].id for one in batches} == {broker.admin.facts(stream).id}
+    assert {one.streams[stream].id for one in batches} == {both.admin.facts(stream).id}
     row = spark.read.parquet(str(table)).where("seq = 7").first()
     assert (row.stream, row.subject, bytes(row.data)) == (stream, "archived.1", b"message 7")
     assert row.headers == {"Number": ["7"]}

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 EVENTS = ("$JS.EVENT.METRIC.CONSUMER.ACK.>", "$JS.EVENT.ADVISORY.CONSUMER.>")
 
 
-def consume(broker: Any, stream: str, answers: list[bytes], **config: Any) -> None:
-    """Fetch messages one by one with a fresh consumer and give these answers."""
+def consume(broker: Any, stream: str, answers: dict[int, list[bytes]], **config: Any) -> None:
+    """Fetch messages one by one with a fresh consumer and answer as it is said for each sequence."""
     settings = {
         "durable_name": "WORKER",
         "ack_policy": "explicit",
@@ -21,12 +21,13 @@ def consume(broker: Any, stream: str, answers: list[bytes], **config: Any) -> No
     broker.link.api(f"CONSUMER.DURABLE.CREATE.{stream}.WORKER", {"stream_name": stream, "config": settings})
     inbox = "answers.one"
     sid = broker.link.subscribe(inbox)
-    for answer in answers:
+    for _ in range(sum(map(len, answers.values()))):
         broker.link.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.WORKER", b'{"batch":1}', reply=inbox)
         message = broker.link.next_message(20)
         assert message is not None
         assert message.reply, message
-        broker.link.request(message.reply.decode(), answer)
+        sequence = int(message.reply.split(b".")[5])
+        broker.link.request(message.reply.decode(), answers[sequence].pop(0))
     broker.link.unsubscribe(sid)
 
 
@@ -40,20 +41,21 @@ def wait_for_events(broker: Any, stream: str, count: int) -> None:
     raise AssertionError(f"{stream} has {broker.count(stream)} events, not {count}")
 
 
-def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> None:
-    broker.create("EVENTS", *EVENTS)
-    work = broker.create("WORK", "work.>", retention="workqueue")
-    letters = broker.create("LETTERS", "dlq.>", retention="workqueue")
-    broker.fill("work", 4)
+def test_given_up_messages_become_letters_and_go_back(both, run_pipeline) -> None:
+    both.create("EVENTS", *EVENTS)
+    work = both.create("WORK", "work.>", retention="workqueue")
+    letters = both.create("LETTERS", "dlq.>", retention="workqueue")
+    both.fill("work", 4)
     # 1 is terminated, 2 is refused twice and that was it, 3 is acknowledged, 4 is terminated.
-    consume(broker, work, [b"+TERM bad order", b"-NAK", b"+ACK", b"+TERM gone", b"-NAK"], max_deliver=2)
+    answers = {1: [b"+TERM bad order"], 2: [b"-NAK", b"-NAK"], 3: [b"+ACK"], 4: [b"+TERM gone"]}
+    consume(both, work, answers, max_deliver=2)
     one_more = f"$JS.API.CONSUMER.MSG.NEXT.{work}.WORKER"
-    broker.link.publish(one_more, b'{"batch":1,"no_wait":true}', reply="x.y")
-    wait_for_events(broker, "EVENTS", 6)
+    both.link.publish(one_more, b'{"batch":1,"no_wait":true}', reply="x.y")
+    wait_for_events(both, "EVENTS", 7)
     job = {"kind": "dead-letters", "name": "letters", "stream": "EVENTS", "trigger": "once"}
-    run_pipeline(broker, job)
-    run_pipeline(broker, {**job, "name": "letters-again"})  # from the start: the ids hold
-    found = {dict(one.headers)["Millrace-Orig-Seq"]: one for one in broker.messages(letters)}
+    run_pipeline(both, job)
+    run_pipeline(both, {**job, "name": "letters-again"})  # from the start: the ids hold
+    found = {dict(one.headers)["Millrace-Orig-Seq"]: one for one in both.messages(letters)}
     assert set(found) == {"1", "2", "4"}
     headers = dict(found["2"].headers)
     assert found["2"].subject == "dlq.WORK.WORKER"
@@ -65,25 +67,24 @@ def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> N
     assert (found["1"].data, gone["Millrace-Dlq-Gone"]) == (b"", "true")
     assert gone["Millrace-Dlq-Reason"] == "terminated: bad order"
 
-    assert [one.sequence for one in broker.messages(work)] == [2]
+    assert [one.sequence for one in both.messages(work)] == [2]
     redrive = {"kind": "redrive", "name": "back", "stream": letters}
-    run_pipeline(broker, redrive)
-    run_pipeline(broker, redrive)
-    [back] = broker.messages(work)
+    run_pipeline(both, redrive)
+    run_pipeline(both, redrive)
+    [back] = both.messages(work)
     assert (back.subject, back.data) == ("work.2", b"message 2")
     assert back.sequence == 5
-    assert [name for name, _ in back.headers] == ["Number", "Nats-Msg-Id"] or dict(back.headers)[
-        "Number"
-    ] == "2"
-    assert {dict(one.headers)["Millrace-Orig-Seq"] for one in broker.messages(letters)} == {"1", "4"}
+    assert dict(back.headers) == {"Number": "2", "Nats-Msg-Id": f"redrive:LETTERS:{found['2'].sequence}"}
+    assert {dict(one.headers)["Millrace-Orig-Seq"] for one in both.messages(letters)} == {"1", "4"}
 
 
 def test_samples_and_advisories_are_counted(spark: SparkSession, broker, run_pipeline, tmp_path) -> None:
     broker.create("EVENTS", *EVENTS)
     broker.create("ORDERS", "orders.>")
     broker.fill("orders", 6)
-    consume(broker, "ORDERS", [b"+ACK", b"+ACK", b"+TERM spoiled", b"-NAK", b"+ACK", b"+ACK", b"+ACK"])
-    wait_for_events(broker, "EVENTS", 7)
+    answers = {number: [b"+ACK"] for number in range(1, 7)} | {3: [b"+TERM spoiled"], 4: [b"-NAK", b"+ACK"]}
+    consume(broker, "ORDERS", answers)
+    wait_for_events(broker, "EVENTS", 8)
     events = broker.count("EVENTS")
     job = {"kind": "analytics", "name": "deliveries", "stream": "EVENTS", "table": str(tmp_path / "deliveries"),
            "trigger": "once", "mode": "update", "window": "1 hour"}  # fmt: skip

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 
 def archive(stream: str, table: Path) -> dict[str, object]:
     return {"kind": "archive", "name": "archive", "streams": [stream], "table": str(table), "trigger": "once"}
@@ -37,6 +39,7 @@ def test_a_replay_is_complete_in_order_and_repeatable(broker, run_pipeline, tmp_
     assert (headers["Millrace-Orig-Stream"], headers["Millrace-Orig-Seq"]) == ("PLAYED", "1")
 
 
+@pytest.mark.soak
 def test_a_replay_keeps_a_rate_and_the_original_timing(millrace, run_pipeline, tmp_path) -> None:
     stream = millrace.create("TIMED", "timed.>")
     target = millrace.create("AGAIN", "back.>")

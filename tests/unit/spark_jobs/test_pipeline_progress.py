@@ -110,3 +110,8 @@ def test_the_cause_is_found_in_the_text_that_spark_wraps_around_it() -> None:
     )
     assert explain(RuntimeError(text)) == "there is no stream ORDERS on 127.0.0.1"
     assert explain(RuntimeError("first\nsecond")) == "first"
+
+
+def test_an_error_of_a_function_of_the_user_is_found_too() -> None:
+    text = "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback (most recent call last):\n  File\nValueError: odd\n"
+    assert explain(RuntimeError(text)) == "ValueError: odd"

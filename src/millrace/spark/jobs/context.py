@@ -23,6 +23,10 @@ _POLL_S: Final = 0.2
 _DEEPEST: Final = 20  # causes of causes
 # Our own errors cross Python, the JVM and back as text inside other text.
 _OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millrace\.[\w.]+\.[A-Z]\w*: (?P<text>.+)$", re.MULTILINE)
+# The last line of a traceback of somebody else's error.
+_PYTHON_ERROR: Final = re.compile(
+    r"^(?:\w+: )*(?P<text>(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .+)$", re.MULTILINE
+)
 _CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
 
 
@@ -100,6 +104,9 @@ def explain(error: BaseException) -> str:
     ours = _OUR_ERROR.findall(text)
     if ours:
         return str(ours[-1]).strip()
+    python = _PYTHON_ERROR.findall(text) if "Traceback" in text else []
+    if python:
+        return str(python[-1]).strip()
     condition = _CONDITION.search(text) if isinstance(error, PySparkException) else None
     if condition:
         return condition[0].strip()

@@ -152,7 +152,7 @@ class ParquetTable:
         if written is not None:
             return written
         self._recover()
-        # A folder of its own for each attempt: the JVM of a driver that was killed may still write to its own.
+        # A folder of its own for each attempt: the JVM of a killed driver may still write to its own.
         staging = f"{STAGING}/{uuid.uuid4().hex}"
         counted = Observation()
         (
