@@ -189,7 +189,7 @@ def _read(path: Path) -> _File:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigFileError(f"{path}: not YAML: {error}") from error
     try:
-        return msgspec.convert(_without_nulls(document) or {}, _File)
+        return msgspec.convert({} if document is None else _without_nulls(document), _File)
     except msgspec.ValidationError as error:
         raise ConfigFileError(f"{path}: {error}") from error
 

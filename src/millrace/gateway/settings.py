@@ -25,7 +25,7 @@ class Group(StrEnum):
 BOTH_GROUPS: Final = frozenset(Group)
 
 
-class Tls(msgspec.Struct, frozen=True):
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Certificates of a listener, or of a connection to NATS."""
 
     certificate: Path | None = None
@@ -63,7 +63,7 @@ class Listener(msgspec.Struct, frozen=True):
     path_prefix: str = "/"
 
 
-class Auth(msgspec.Struct, frozen=True):
+class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who may call.
 
     With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the
@@ -77,7 +77,7 @@ class Auth(msgspec.Struct, frozen=True):
     tokens_file: Path | None = None
 
 
-class Cors(msgspec.Struct, frozen=True):
+class Cors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which pages of other origins may call; no origins: none."""
 
     origins: tuple[str, ...] = ()  # `*` is any
@@ -86,7 +86,7 @@ class Cors(msgspec.Struct, frozen=True):
     max_age_s: int = 600
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one gateway, and one caller, may take."""
 
     max_body: int = 8 * 1024 * 1024  # of one request that is read as a whole
@@ -104,7 +104,7 @@ class Limits(msgspec.Struct, frozen=True):
     stop_timeout_s: float = 10.0
 
 
-class Logging(msgspec.Struct, frozen=True):
+class Logging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is written about requests, and what never is."""
 
     level: str = "warn"

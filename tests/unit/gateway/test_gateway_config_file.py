@@ -1,0 +1,95 @@
+"""Settings out of httpmq's file and the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from millrace.gateway.config_file import ConfigFileError, Flags, load_settings
+from millrace.gateway.settings import BOTH_GROUPS, Group, Limits, Listener
+
+FULL = """
+nats:
+  server_uri: nats://a:4222,nats://b:4222
+  connect_timeout_sec: 7
+  reconnect: {max_attempts: 3, wait_interval_sec: 9}
+management:
+  endpoint_config: {path_prefix: /mq}
+  api_server:
+    server_config:
+      {listen_on: 1.2.3.4, listen_port: 1, read_timeout_sec: 2, write_timeout_sec: 3, idle_timeout_sec: 4}
+    logging_config: {request_id_header: X-Id, do_not_log_headers: [X-Secret]}
+dataplane:
+  api_server: {server_config: {listen_port: 5}}
+gateway:
+  limits: {rate: 10}
+  relaxed_names: true
+"""
+
+
+def test_without_a_file_one_port_serves_both_groups() -> None:
+    assert load_settings(None).listeners == (Listener("0.0.0.0", 3000, BOTH_GROUPS),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "listener"),
+    [
+        (Flags(management=True), Listener("0.0.0.0", 3000, frozenset([Group.MANAGEMENT]))),
+        (Flags(dataplane=True), Listener("0.0.0.0", 3001, frozenset([Group.DATAPLANE]))),
+        (Flags(management=True, dataplane=True), Listener("0.0.0.0", 3000, BOTH_GROUPS)),
+        (Flags(host="::1", port=7), Listener("::1", 7, BOTH_GROUPS)),
+    ],
+)
+def test_flags_choose_groups_and_address(flags: Flags, listener: Listener) -> None:
+    assert load_settings(None, flags).listeners == (listener,)
+
+
+def test_every_key_of_httpmq_means_something(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(FULL)
+    settings = load_settings(path)
+    assert settings.nats.servers == ("nats://a:4222", "nats://b:4222")
+    nats = settings.nats
+    assert (nats.connect_timeout_s, nats.reconnect_attempts, nats.reconnect_wait_s) == (7, 3, 9)
+    assert settings.listeners == (
+        Listener("1.2.3.4", 1, BOTH_GROUPS, "/mq"),
+        Listener("0.0.0.0", 5, BOTH_GROUPS, "/"),
+    )
+    assert settings.limits == Limits(
+        rate=10, head_timeout_s=2, body_timeout_s=2, write_timeout_s=3, idle_timeout_s=4
+    )
+    assert settings.request_id_header == "X-Id"
+    assert settings.logging.do_not_log_headers == ("X-Secret",)
+    assert settings.relaxed_names
+
+
+def test_one_group_takes_its_own_section_only(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(FULL)
+    settings = load_settings(path, Flags(dataplane=True))
+    assert settings.listeners == (Listener("0.0.0.0", 5, frozenset([Group.DATAPLANE]), "/"),)
+    assert settings.request_id_header == "Httpmq-Request-ID"
+
+
+@pytest.mark.parametrize("text", ["", "nats:", "management:\n  api_server:", "gateway: {}"])
+def test_partial_files_leave_the_defaults(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    assert load_settings(path) == load_settings(None)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "nats: 5", "unknown: {}", "gateway: {limits: {unknown: 1}}", "a: b: c"]
+)
+def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigFileError):
+        load_settings(path)
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(FULL)
+    settings = load_settings(path, Flags(servers=("nats://c",), log_level="debug", json_log=True))
+    assert settings.nats.servers == ("nats://c",)
+    assert (settings.logging.level, settings.logging.json) == ("debug", True)
