@@ -270,7 +270,7 @@ async def test_a_restore_that_is_killed_can_be_done_again(kind: ServerKind, tmp_
             await begun.next_msg(timeout=60)
             process.send_signal(signal.SIGKILL)
             process.wait()
-            for _ in range(10):  # nats-server needs some time to notice, and keeps what it had
+            for _ in range(30):  # nats-server needs some time to notice, and keeps what it had
                 if "BIG" in await site.api.stream_names():
                     await site.api.delete_stream("BIG")
                 done = await run_aside("restore", tmp_path, "-s", server.client_url)

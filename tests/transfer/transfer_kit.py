@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import TimeoutError as NatsTimeout
 
 from millrace.transfer.api import JetStreamApi
 
@@ -46,15 +47,19 @@ class Site:
             stream, {"durable_name": name, "name": name, "ack_policy": "explicit", **config}
         )
 
-    async def pull(self, stream: str, consumer: str, batch: int) -> list[Msg]:
-        """Whatever is there now."""
+    async def pull(self, stream: str, consumer: str, batch: int, patience_s: float = TIMEOUT_S) -> list[Msg]:
+        """Whatever is there now; nats-server says nothing at all for a consumer that is paused."""
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         await self.client.publish(self.api.next_subject(stream, consumer), body, reply=inbox)
         found = []
         while len(found) < batch:
-            message = await subscription.next_msg(timeout=TIMEOUT_S)
+            try:
+                message = await subscription.next_msg(timeout=patience_s)
+            except NatsTimeout:
+                assert patience_s < TIMEOUT_S, f"{consumer} says nothing"
+                break
             if (message.headers or {}).get("Status"):
                 break
             found.append(message)
@@ -110,6 +115,15 @@ async def site_of(url: str) -> AsyncIterator[Site]:
         yield Site(client)
     finally:
         await client.close()
+
+
+async def eventually(check: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    for _ in range(int(TIMEOUT_S / 0.02)):
+        if check():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it never was so")
 
 
 def command(*arguments: object) -> list[str]:

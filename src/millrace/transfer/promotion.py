@@ -211,21 +211,23 @@ class Promotion:
     # -- live -------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Round after round, until it is time and everything is close."""
+        """Round after round, until it is time and the copies are as close as they get."""
         go = asyncio.ensure_future(self._go()) if self._go is not None else None
         self._progress.say("every stream is at the target; following")
+        before = 0
         try:
             while True:
                 behind = 0
                 for each in self._plans:
                     if each.method is Method.FOLLOW:
                         behind += await self._round(each)
-                told = go is None or go.done()
-                if told and behind <= _CLOSE_ENOUGH:
+                # While a round lasts, more is published; it is no use to wait for less than that.
+                near = behind <= _CLOSE_ENOUGH or 0 < before <= 2 * behind
+                if (go is None or go.done()) and near:
                     break
-                waits = [go] if go is not None and not go.done() else []
-                if waits:
-                    await asyncio.wait(waits, timeout=_ROUND_EVERY_S)
+                before = behind
+                if go is not None and not go.done():
+                    await asyncio.wait([go], timeout=_ROUND_EVERY_S)
             if go is not None:
                 go.result()
         finally:

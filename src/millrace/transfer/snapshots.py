@@ -12,6 +12,7 @@ which no disk should take.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -25,6 +26,8 @@ from millrace.transfer.errors import ServerLost, TransferError
 
 DEFAULT_CHUNK: Final = 128 * 1024
 _WINDOW: Final = 4 * 1024 * 1024
+_TRIES: Final = 6
+_AGAIN_S: Final = 1.0
 _SILENCE_S: Final = 30.0  # for the next chunk: the server may be checking a large stream
 
 
@@ -116,19 +119,37 @@ async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
 
     An archive has them first, so the snapshot is dropped when they are there.
     """
-    reading = ArchiveReading(form)
-    async with Snapshot(api, stream, chunk_size=16 * 1024) as snapshot:
-        async for chunk in snapshot:
-            await asyncio.to_thread(reading.feed, chunk)
-            if reading.has_consumers:
-                return reading.summary
-    return reading.finish()
+
+    async def read() -> Summary:
+        reading = ArchiveReading(form)
+        async with Snapshot(api, stream, chunk_size=16 * 1024) as snapshot:
+            async for chunk in snapshot:
+                await asyncio.to_thread(reading.feed, chunk)
+                if reading.has_consumers:
+                    return reading.summary
+        return reading.finish()
+
+    return await _when_ready(read)
 
 
 async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int | None = None) -> Summary:
     """What the messages of a stream are, up to one sequence, from a snapshot that nobody keeps."""
-    reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
-    async with Snapshot(api, stream) as snapshot:
-        async for chunk in snapshot:
-            await asyncio.to_thread(reading.feed, chunk)
-    return reading.finish()
+
+    async def read() -> Summary:
+        reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
+        async with Snapshot(api, stream) as snapshot:
+            async for chunk in snapshot:
+                await asyncio.to_thread(reading.feed, chunk)
+        return reading.finish()
+
+    return await _when_ready(read)
+
+
+async def _when_ready(read: Callable[[], Awaitable[Summary]]) -> Summary:
+    """A cluster that has just restored a stream answers before it can send a snapshot of it."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await read()
+        except SnapshotBroken:
+            await asyncio.sleep(_AGAIN_S)
+    return await read()

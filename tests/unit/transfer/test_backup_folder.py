@@ -1,0 +1,81 @@
+"""A backup is at its place when it is whole, and never before."""
+
+from pathlib import Path
+
+import pytest
+
+from millrace.cli.archives import FORM
+from millrace.transfer.archive import ArchiveReading, ArchiveWriting
+from millrace.transfer.errors import BadBackup, TransferError
+from millrace.transfer.folder import Backup, BackupWriter, find_backups, open_backup
+
+
+def write(path: Path, name: str, *, replace: bool = False, body: bytes = b"body") -> Backup:
+    state = {"messages": 1, "bytes": 40, "first_seq": 1, "last_seq": 1}
+    writing = ArchiveWriting(FORM, state)
+    writing.add(1, 7, "a.b", b"", body)
+    data = writing.take() + writing.finish()
+    reading = ArchiveReading(FORM)
+    reading.feed(data)
+    with BackupWriter(path, replace=replace) as writer:
+        for at in range(0, len(data), 10):
+            writer.write(data[at : at + 10])
+        assert not path.exists() or replace
+        return writer.commit({"name": name}, state, reading.finish())
+
+
+def test_what_was_written_is_found_and_sound(tmp_path: Path) -> None:
+    backup = write(tmp_path / "A", "A")
+    assert open_backup(tmp_path / "A") == backup
+    assert backup.check(FORM).messages == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["A"]
+
+
+def test_leaving_without_a_commit_leaves_nothing(tmp_path: Path) -> None:
+    with BackupWriter(tmp_path / "A") as writer:
+        writer.write(b"some")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_crash_left_behind_is_no_part_of_the_next_backup(tmp_path: Path) -> None:
+    partial = tmp_path / ".A.partial"
+    partial.mkdir()
+    (partial / "stream.tar.s2").write_bytes(b"from before")
+    assert write(tmp_path / "A", "A").check(FORM).messages == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["A"]
+
+
+def test_two_backups_do_not_write_to_one_place_at_a_time(tmp_path: Path) -> None:
+    with BackupWriter(tmp_path / "A"):
+        with pytest.raises(TransferError, match="another backup"), BackupWriter(tmp_path / "A"):
+            pass
+        assert (tmp_path / ".A.partial").exists()
+
+
+def test_one_that_is_there_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    first = write(tmp_path / "A", "A", body=b"first")
+    with pytest.raises(TransferError, match="--force"):
+        write(tmp_path / "A", "A")
+    with BackupWriter(tmp_path / "A", replace=True) as writer:
+        writer.write(b"some")
+    assert open_backup(tmp_path / "A") == first
+    write(tmp_path / "A", "A", replace=True, body=b"second")
+    assert open_backup(tmp_path / "A").seal["digest"] != first.seal["digest"]
+
+
+def test_a_folder_may_be_a_backup_or_hold_some(tmp_path: Path) -> None:
+    write(tmp_path / "all" / "B", "B")
+    write(tmp_path / "all" / "A", "A")
+    assert [each.stream for each in find_backups(tmp_path / "all")] == ["A", "B"]
+    assert [each.stream for each in find_backups(tmp_path / "all" / "B")] == ["B"]
+    for empty in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(BadBackup):
+            find_backups(empty)
+
+
+def test_the_archive_of_another_backup_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path / "A", "A", body=b"one")
+    write(tmp_path / "B", "B", body=b"two")
+    (tmp_path / "A" / "stream.tar.s2").write_bytes((tmp_path / "B" / "stream.tar.s2").read_bytes())
+    with pytest.raises(BadBackup, match="checksum"):
+        open_backup(tmp_path / "A").check(FORM)
