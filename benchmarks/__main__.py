@@ -13,6 +13,7 @@ from benchmarks.compare import Row, compare
 from benchmarks.consumer_workloads import CONSUMERS
 from benchmarks.crew import CrewError
 from benchmarks.stream_compare import compare_publishing, compare_store
+from benchmarks.stream_snapshots import SNAPSHOTS
 from benchmarks.stream_store import STORE, StoreWorkload
 from benchmarks.stream_workloads import STREAMS, StreamWorkload
 from benchmarks.wire import WireError
@@ -100,6 +101,23 @@ def consumers(
     if quick:
         rounds, scale = 3, scale / 10
     suite = store_suite(CONSUMERS, ours, theirs)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+@application.command()
+def snapshots(
+    rounds: Rounds = 5,
+    scale: Scale = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a tenth of the size.")] = False,
+    only: Only = None,
+    json: Json = None,
+    ours: Ours = ServerKind.MILLRACE,
+    theirs: Theirs = ServerKind.NATS_SERVER,
+) -> None:
+    """Taking a stream out of a server and putting it into another: time, size, memory."""
+    if quick:
+        rounds, scale = 3, scale / 10
+    suite = store_suite(SNAPSHOTS, ours, theirs)
     run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
 
 
