@@ -355,10 +355,22 @@ class ProxyThread:
 
 
 @pytest.fixture
-def line(lab: Lab) -> Iterator[ProxyThread]:
-    proxy = ProxyThread(lab.server.port)
-    yield proxy
-    proxy.close()
+def line_to() -> Iterator[Callable[[int], ProxyThread]]:
+    """A bad line to a port."""
+    made: list[ProxyThread] = []
+
+    def make(port: int) -> ProxyThread:
+        made.append(ProxyThread(port))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.fixture
+def line(lab: Lab, line_to: Callable[[int], ProxyThread]) -> ProxyThread:
+    return line_to(lab.server.port)
 
 
 @pytest.mark.parametrize("transport", ["pull", "direct"])
@@ -377,6 +389,31 @@ def test_a_broken_connection_costs_no_row_and_doubles_none(
         line.cut()
     assert found == list(range(1, 30_001))
     assert line.proxy.accepted > 2
+
+
+def test_a_broken_http_connection_costs_no_row_and_doubles_none(
+    line_to: Callable[[int], ProxyThread], own_server: Callable[..., ServerProcess], server_kind: ServerKind
+) -> None:
+    if server_kind is not ServerKind.MILLRACE:
+        pytest.skip("nats-server has no such transport")
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    line = line_to(port)
+    config = f'millrace {{ arrow {{ port: {port}, advertise: "127.0.0.1:{line.proxy.port}" }} }}'
+    lab = Lab(own_server(jetstream=True, config=config))
+    stream = lab.stream(storage="memory")
+    lab.fill(stream, 35_000)
+    reader = source_of(lab.options(stream, transport="arrow")).reader(schema_of(("seq",)))
+    [partition] = reader.partitions()
+    found: list[int] = []
+    for batch in reader.read(partition):
+        found += batch.column("seq").to_pylist()
+        line.cut()
+    assert found == list(range(1, 35_001))
+    assert line.proxy.accepted > 2
+    line.call(line.proxy.stop())  # auto goes over to the wire
+    assert len(rows(lab.options(stream, fetch__numRetries="0"), ("seq",))) == 35_000
+    lab.close()
 
 
 def test_a_line_that_breaks_all_the_time_ends_with_its_cause(lab: Lab, line: ProxyThread) -> None:

@@ -157,6 +157,15 @@ def test_streams_share_a_limit(lab: Lab, query: MakeQuery) -> None:
     assert (streams[large]["next"], streams[small]["next"]) == (16, 6)
 
 
+def test_holes_cost_no_batches(lab: Lab, query: MakeQuery, caplog: pytest.LogCaptureFixture) -> None:
+    stream = lab.stream(max_msgs_per_subject=1)
+    lab.publish(stream, ["1"], "a")
+    lab.publish(stream, [str(number) for number in range(2, 100)], "b")  # each replaces the one before
+    one = query(stream, maxOffsetsPerTrigger="10")
+    assert [numbers(rows) for rows in one.available_now()] == [[1], [99]]
+    assert f"stream {stream} has 2 messages in 99 sequences" in caplog.text
+
+
 # -- streams that come and go ------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ Lives in the planning process and asks over one connection.  For a stream of adv
 looks at the last message only, since every other question would add a message to it.
 """
 
+import logging
 import time
 from dataclasses import replace
 from typing import Final
@@ -14,8 +15,17 @@ from millrace.spark.options import SourceOptions
 from millrace.spark.partitions import RangePartition
 from millrace.spark.planning import Range
 from millrace.spark.readers.arrow import find_offer
-from millrace.spark.streams import StreamFacts, last_message, matching_names, message_at, stream_facts
+from millrace.spark.streams import (
+    StreamFacts,
+    last_message,
+    matching_names,
+    message_at,
+    next_message,
+    stream_facts,
+)
 from millrace.spark.transports import choose
+
+logger: Final = logging.getLogger("millrace.spark")
 
 _PATTERN_AGE_S: Final = 1.0  # how old the list of streams may be that a pattern is matched with
 
@@ -29,6 +39,7 @@ class Catalog:
         self._names: list[str] = []
         self._names_at = float("-inf")
         self._arrow: bool | None = None
+        self._sparse: set[str] = set()
 
     def refresh(self) -> dict[str, StreamFacts]:
         """How all streams of the query stand now, by name."""
@@ -63,6 +74,10 @@ class Catalog:
     def at_time(self, name: str, time_ns: int) -> int | None:
         with explained(self._options.connection, name):
             return message_at(self._server.api, name, time_ns)
+
+    def next_message(self, name: str, seq: int) -> int | None:
+        with explained(self._options.connection, name):
+            return next_message(self._server.api, name, seq, ())
 
     def partition(self, part: Range, filters: tuple[str, ...]) -> RangePartition:
         """A range with all that its task has to know."""
@@ -102,4 +117,15 @@ class Catalog:
             facts = stream_facts(self._server.api, name) if before is None else before
             if facts.has_advisories:
                 self._advisories[name] = facts
+            self._warn_if_sparse(facts)
             return facts
+
+    def _warn_if_sparse(self, facts: StreamFacts) -> None:
+        if facts.name not in self._sparse and 10 * facts.messages < facts.after_last - facts.first:
+            self._sparse.add(facts.name)
+            logger.warning(
+                "stream %s has %d messages in %d sequences: limits and partitions count sequences",
+                facts.name,
+                facts.messages,
+                facts.after_last - facts.first,
+            )

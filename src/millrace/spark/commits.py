@@ -39,15 +39,18 @@ class Commits:
         self._server = server
         self._told: dict[str, int] = {}
         self._claimed: set[str] = set()
+        self._checked: set[str] = set()
 
     def new_query_name(self) -> str | None:
         """A name for the offsets of a new query, where one is needed."""
         return nuid() if self._options.commit_mode == "consumer" else None
 
     def check(self, streams: Mapping[str, StreamFacts]) -> None:
-        """Refuse a mode that would do harm, before anything is read."""
+        """Refuse a mode that would do harm, before anything is read; each stream is looked at once."""
         options = self._options
         for name, facts in streams.items():
+            if name in self._checked:
+                continue
             if facts.retention == "interest" and options.commit_mode != "consumer":
                 if options.fetching.fail_on_data_loss:
                     raise OptionError(
@@ -65,6 +68,7 @@ class Commits:
                     f"stream {name} is a work queue with {facts.consumers} consumers of its own, which "
                     "commitMode=purge would take messages from; purge.force=true does it"
                 )
+            self._checked.add(name)
 
     def begin(self, offset: Offset, streams: Mapping[str, StreamFacts]) -> None:
         """A query starts at this offset: where durables are moved, they have to be there from now on."""

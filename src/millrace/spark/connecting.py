@@ -114,7 +114,7 @@ def explained(options: ConnectionOptions, stream: str | None = None) -> Iterator
 
 @contextlib.contextmanager
 def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLink]:
-    """A connection of this process, connected; it is kept for the next task if the block ends well."""
+    """A link of this process, connected or not; it is kept for the next task if the block ends well."""
     key = (os.getpid(), options)
     link = _idle.pop(key, None)
     if link is not None:
@@ -126,7 +126,6 @@ def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLin
     if link is None:
         link = BlockingLink(link_options(options, name))
     try:
-        link.connect()
         yield link
     except BaseException:
         link.close()

@@ -171,6 +171,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = facts.after_last
             if self._target is not None:
                 end = min(end, self._target.get(name, begin))
+            if begin < end and not facts.is_dense:
+                # Some streams have few messages in very many sequences: no batches of nothing for those.
+                begin = self._connected()[0].next_message(name, begin) or begin
             backlogs[name] = Backlog(begin, max(begin, end), facts.average_bytes)
         return backlogs
 

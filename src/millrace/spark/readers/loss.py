@@ -52,27 +52,18 @@ def check_after(
 
     `last` is the last sequence that is accounted for; what is behind it did not come.
     """
-    pieces = [*gaps, (last + 1, partition.high)] if last < partition.high else gaps
-    if not pieces:
+    rest = [(last + 1, partition.high)] if last < partition.high else []
+    known = gaps if partition.dense and not partition.filters else []  # others are as they should be
+    if not rest and not known:
         return
     facts = stream_facts(api, partition.stream)
     if partition.id and facts.id != partition.id:
-        report(partition.stream, pieces, _recreated(facts), fail=fail)
+        report(partition.stream, [*known, *rest], _recreated(facts), fail=fail)
         return
-    report(
-        partition.stream,
-        [(max(low, facts.after_last), high) for low, high in pieces],
-        _last(facts),
-        fail=fail,
-    )
-    if partition.dense and not partition.filters:
-        # What was gone before the reading began has been reported then.
-        report(
-            partition.stream,
-            [(low, min(high, facts.first - 1)) for low, high in pieces],
-            _first(facts),
-            fail=fail,
-        )
+    tail = [(max(low, facts.after_last), high) for low, high in rest]
+    report(partition.stream, tail, _last(facts), fail=fail)
+    head = [(low, min(high, facts.first - 1)) for low, high in [*known, *(rest if partition.dense else [])]]
+    report(partition.stream, head, _first(facts), fail=fail)
 
 
 def _first(facts: StreamFacts) -> str:

@@ -74,9 +74,9 @@ def _read_arrow(
     failures = 0
     while reader.through < partition.high:
         reached = reader.through
+        if not link.connected:
+            link.reconnect(fetching.timeout)
         try:
-            if not link.connected:
-                link.reconnect(fetching.timeout)
             yield from reader.batches()
         except ArrowUnusable as error:
             if not partition.fallback:
@@ -87,14 +87,18 @@ def _read_arrow(
             raise
         except (ArrowBroken, NotConnected, RequestTimeout) as error:
             failures = 1 if reader.through > reached else failures + 1
+            broken = isinstance(error, ArrowBroken)
             if failures > fetching.retries:
-                if isinstance(error, WireError):
+                if not broken:
                     raise
-                raise SourceUnavailable(f"stream {partition.stream} as Arrow: {error}") from error
+                if not partition.fallback:
+                    raise SourceUnavailable(f"stream {partition.stream} as Arrow: {error}") from error
+                logger.warning("%s; stream %s is read over the wire", error, partition.stream)
+                return
             logger.warning(
                 "%s; reading of stream %s goes on behind %d", error, partition.stream, reader.through
             )
-            if not isinstance(error, ArrowBroken):
+            if not broken:
                 link.close()
     check_after(_asking(link), partition, partition.high, reader.gaps, fail=fetching.fail_on_data_loss)
 
@@ -106,9 +110,9 @@ def _read(job: Job) -> Iterator[Any]:
     checked = False
     while True:
         reached = intake.last
+        if not job.link.connected:
+            job.link.reconnect(fetching.timeout)
         try:
-            if not job.link.connected:
-                job.link.reconnect(fetching.timeout)
             if not checked:
                 if not check_before(_asking(job.link), partition, fail=fetching.fail_on_data_loss):
                     return
