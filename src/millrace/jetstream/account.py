@@ -85,14 +85,19 @@ class AccountJetStream:
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
+        folder = self._stream_folder(config.name)
+        in_memory = config.storage is StorageType.MEMORY
+        if not in_memory:
+            meta.make_folder(self._fs, folder)
         log = self._open_log(config)
         stream = Stream(self, config, created, log, sync=self._sync)
         try:
-            self._write_meta(stream, config)
+            if not in_memory:
+                meta.create(self._fs, folder, meta.StreamMeta(config=config, created=Time(created)))
         except StoreError:
             log.close()
             with contextlib.suppress(StoreError):  # then the next start does it
-                self._fs.remove_folder(self._stream_folder(config.name))
+                self._fs.remove_folder(folder)
             raise
         self.streams[config.name] = stream
         stream.start()
@@ -132,7 +137,9 @@ class AccountJetStream:
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
         subjects_changed = stream.config.subjects != config.subjects
-        self._write_meta(stream, config)  # first, so that after a failure the old one is still in force
+        if not stream.in_memory:  # first, so that after a failure the old one is still in force
+            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
+            meta.write(self._fs, self._stream_folder(stream.name), found)
         stream.configure(config)
         if subjects_changed:
             stream.listen_anew()
@@ -239,11 +246,6 @@ class AccountJetStream:
         if stream.in_memory:
             return None
         return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
-
-    def _write_meta(self, stream: Stream, config: StreamConfig) -> None:
-        if not stream.in_memory:
-            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
-            meta.write(self._fs, self._stream_folder(stream.name), found)
 
     def stop(self) -> None:
         """Take nothing more and make everything durable."""

@@ -60,8 +60,8 @@ class FileSystem(Protocol):
     def list(self, folder: str) -> list[str]:
         """Names in a folder; empty if there is no such folder."""
 
-    def make_folder(self, path: str) -> None:
-        """With those above it, durably; no error if it is there."""
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
+        """With those above it; no error if it is there.  Durably, unless the caller syncs what is above."""
 
     def remove_folder(self, path: str) -> None:
         """With everything in it."""
@@ -212,19 +212,20 @@ class RealFileSystem:
         except OSError as error:
             raise store_error("list", folder, error) from error
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
         if os.path.isdir(path):
             return
         above = os.path.dirname(path)
         if above:
-            self.make_folder(above)
+            self.make_folder(above, sync=sync)
         try:
             os.mkdir(path, mode=0o750)
         except FileExistsError:
             return
         except OSError as error:
             raise store_error("create", path, error) from error
-        self.sync_folder(above)
+        if sync:
+            self.sync_folder(above)
 
     def remove_folder(self, path: str) -> None:
         for name in self.list(path):
@@ -341,7 +342,7 @@ class MemoryFileSystem:
         inside = (path[len(prefix) :] for path in list(self._files) if path.startswith(prefix))
         return sorted({rest.split("/", 1)[0] for rest in inside})
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
         pass
 
     def remove_folder(self, path: str) -> None:

@@ -341,7 +341,7 @@ class CrashFileSystem:
         inside = (path[len(prefix) :] for path in self._names if path.startswith(prefix))
         return sorted({rest.split("/", 1)[0] for rest in inside})
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
         self.check_alive()
 
     def remove_folder(self, path: str) -> None:

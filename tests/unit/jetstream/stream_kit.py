@@ -51,8 +51,8 @@ class Disk:
     def list(self, folder: str) -> list[str]:
         return self._files.list(folder)
 
-    def make_folder(self, path: str) -> None:
-        self._files.make_folder(path)
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
+        self._files.make_folder(path, sync=sync)
 
     def remove_folder(self, path: str) -> None:
         self._files.remove_folder(path)
