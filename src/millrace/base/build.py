@@ -43,6 +43,8 @@ COMPILED_MODULES: Final = (
     "millrace.store.segment",
     "millrace.store.summary",
     "millrace.store.scan",
+    "millrace.store.log_reading",
+    "millrace.store.log_writing",
     "millrace.store.log",
     "millrace.store.cursor",
     "millrace.store.frozen",

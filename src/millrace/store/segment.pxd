@@ -56,6 +56,7 @@ cdef class Segment:
     cpdef Py_ssize_t note(
         self, unsigned long long seq, long long timestamp, bytes subject, bint has_headers, Py_ssize_t size
     ) except -1
+    cpdef close(self)
     cpdef note_other(self, Py_ssize_t size)
     cpdef note_gap(self, Py_ssize_t end)
     cpdef _make_sparse(self, unsigned long long seq)

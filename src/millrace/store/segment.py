@@ -161,6 +161,12 @@ class Segment:
         seqs.push(seq)
         self.seqs = seqs
 
+    def close(self) -> None:
+        """Close its file, which can be opened again."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
     def take_pending(self) -> RecordBuffer:
         """Hand over what is to be written; more gathers in a buffer of its own."""
         taken = self.pending
