@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from millrace.testing.reference import ServerKind, ServerProcess
@@ -15,6 +16,10 @@ from millrace.testing.reference import ServerKind, ServerProcess
 _IDLE_SERVERS_KEPT = 12
 
 ServerFactory = Callable[..., ServerProcess]
+
+# How long one example takes says more about what else the machine does than about the code.
+hypothesis.settings.register_profile("millrace", deadline=None)
+hypothesis.settings.load_profile("millrace")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
