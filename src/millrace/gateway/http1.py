@@ -7,13 +7,14 @@ else, but connections are limited too.  `overdue` says who has been at it for to
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from millrace.gateway.cork import CorkedTransport
 from millrace.gateway.error_map import envelope
 from millrace.gateway.settings import Limits
 
@@ -46,9 +47,11 @@ class Http1(HttpToolsProtocol):
         self._head_bytes = 0
         self._progress = 0.0  # when the head began, or the body last grew
         self._extensions: dict[str, Any] = {}
+        self.raw_transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self.raw_transport = transport
+        super().connection_made(cast(asyncio.Transport, CorkedTransport(transport, self.loop)))
         self._extensions = {"millrace.abort": {"call": transport.abort}}
 
     def data_received(self, data: bytes) -> None:

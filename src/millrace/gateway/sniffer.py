@@ -110,7 +110,8 @@ class _CountedHttp1(Http1):
         self._listening = listening
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._listening.forget(self.transport)
+        if self.raw_transport is not None:
+            self._listening.forget(self.raw_transport)
         super().connection_lost(exc)
 
 
