@@ -27,7 +27,8 @@ from millrace.gateway.settings import BOTH_GROUPS, Listener, Nats, Settings
 from millrace.gateway.v2.about import description_of
 from millrace.testing.reference import ServerKind, ServerProcess
 
-_EXAMPLES = 12
+_FEW = 12
+_MANY = 150
 _SCHEMA = schemathesis.openapi.from_dict(json.loads(description_of(BOTH_GROUPS)))
 _OPERATIONS = {
     operation.label: operation for operation in (result.ok() for result in _SCHEMA.get_all_operations())
@@ -103,13 +104,14 @@ def names(base_url: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("label", [label for label in _OPERATIONS if label not in _SOCKETS])
+@pytest.mark.parametrize("examples", [_FEW, pytest.param(_MANY, marks=pytest.mark.soak)])
 def test_requests_made_from_the_description_get_described_answers(
-    label: str, base_url: str, names: dict[str, str]
+    label: str, examples: int, base_url: str, names: dict[str, str]
 ) -> None:
     operation = _OPERATIONS[label]
 
     @settings(
-        max_examples=_EXAMPLES,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         database=None,

@@ -100,6 +100,7 @@ class Flow:
         await send(start(200, headers))
         async for piece in self.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # neither side may have waited: the others have their turn
         await send({"type": "http.response.body", "body": b""})
 
 

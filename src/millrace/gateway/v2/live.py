@@ -67,7 +67,9 @@ class From(StrEnum):
 
 Heartbeat = Annotated[
     float,
-    msgspec.Meta(ge=0, le=3600, description="seconds between signs of life; events: 15, lines: none (0)"),
+    msgspec.Meta(
+        ge=0.1, le=3600, description="seconds between signs of life; else 15 for events, none for lines"
+    ),
 ]
 
 
