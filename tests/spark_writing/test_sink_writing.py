@@ -66,12 +66,19 @@ class Lab:
 
     def messages(self, stream: str = "ROWS") -> list[tuple[str, dict[str, str], bytes]]:
         """Subject, headers and payload of all there is."""
+        inbox = f"{self.link.inbox}.read.{stream}"
+        sid = self.link.subscribe(inbox)
+        config = {"deliver_subject": inbox, "ack_policy": "none", "deliver_policy": "all"}
+        count = self.state(stream)["messages"]
+        self.link.api(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
         found = []
-        for sequence in range(1, self.state(stream)["last_seq"] + 1):
-            message = self.link.api(f"STREAM.MSG.GET.{stream}", {"seq": sequence})["message"]
-            block = base64.b64decode(message.get("hdrs", "")).decode()
-            headers = dict(line.split(": ", 1) for line in block.split("\r\n")[1:] if line)
-            found.append((message["subject"], headers, base64.b64decode(message.get("data", ""))))
+        for _ in range(count):
+            message = self.link.next_message(30)
+            assert message is not None
+            lines = message.headers.decode().split("\r\n")[1:]
+            headers = dict(line.split(": ", 1) for line in lines if line)
+            found.append((message.subject.decode(), headers, message.payload))
+        self.link.unsubscribe(sid)
         return found
 
     def payloads(self) -> list[bytes]:

@@ -76,6 +76,8 @@ class SinkTask:
             explained(options.connection, self.target.stream),
             borrowed_link(options.connection, name) as link,
         ):
+            if not link.connected:
+                link.reconnect(within_s=2 * options.publish_timeout)
             writer: PlainWriter | FencedWriter
             if options.delivery_guarantee == "fenced":
                 assert self.target.stream is not None
