@@ -18,6 +18,7 @@ from millrace.spark.pipeline.session import session_settings
 from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.wire.blocking import BlockingLink, header_block
 from millrace.wire.blocking_publisher import BlockingPublisher
+from millrace.wire.errors import WireError
 from millrace.wire.options import LinkOptions, parse_servers
 from millrace.wire.publishing import Receipts
 
@@ -41,14 +42,23 @@ class Broker:
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
-        self.link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
-        self.link.connect()
+        self._link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
+        self._link.connect()
         self.nats = {"nats.servers": server.client_url}
         self.admin = StreamAdmin(self.nats, "test")
 
     def close(self) -> None:
         self.admin.close()
-        self.link.close()
+        self._link.close()
+
+    @property
+    def link(self) -> BlockingLink:
+        """The connection; a new one if the server gave up on it: its pings go unanswered while Spark works."""
+        try:
+            self._link.ping()
+        except WireError:
+            self._link.reconnect(60)
+        return self._link
 
     def clear(self) -> "Broker":
         """Remove what other tests left."""

@@ -86,20 +86,21 @@ def test_samples_and_advisories_are_counted(spark: SparkSession, broker, run_pip
     consume(broker, "ORDERS", answers)
     wait_for_events(broker, "EVENTS", 8)
     events = broker.count("EVENTS")
-    job = {"kind": "analytics", "name": "deliveries", "stream": "EVENTS", "table": str(tmp_path / "deliveries"),
+    tables = tmp_path / "deliveries"
+    job = {"kind": "analytics", "name": "deliveries", "stream": "EVENTS", "table": str(tables),
            "trigger": "once", "mode": "update", "window": "1 hour"}  # fmt: skip
     run_pipeline(broker, job)
     assert broker.count("EVENTS") == events  # reading it did not feed it
-    latency = spark.read.parquet(str(tmp_path / "deliveries" / "latency")).collect()
+    latency = spark.read.parquet(str(tables / "latency")).collect()
     assert sum(row.acks for row in latency) == 5
     assert sum(row.redelivered for row in latency) == 1
     assert {(row.stream, row.consumer) for row in latency} == {("ORDERS", "WORKER")}
     assert all(0 <= row.p50_ms <= row.p95_ms <= row.p99_ms <= row.max_ms for row in latency)
-    failures = spark.read.parquet(str(tmp_path / "deliveries" / "failures")).collect()
+    failures = spark.read.parquet(str(tables / "failures")).collect()
     assert {(row.kind, row.reason, row.messages) for row in failures} == {
         ("terminated", "spoiled", 1),
         ("nak", "", 1),
     }
-    [poison] = spark.read.parquet(str(tmp_path / "deliveries" / "poison")).collect()
+    [poison] = spark.read.parquet(str(tables / "poison")).collect()
     assert (poison.stream_seq, poison.kind, poison.reason) == (3, "terminated", "spoiled")
     assert json.dumps(poison.deliveries) == "1"

@@ -113,5 +113,5 @@ def test_the_cause_is_found_in_the_text_that_spark_wraps_around_it() -> None:
 
 
 def test_an_error_of_a_function_of_the_user_is_found_too() -> None:
-    text = "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback (most recent call last):\n  File\nValueError: odd\n"
+    text = "[PYTHON_EXCEPTION] It failed:\nTraceback (most recent call last):\n  File\nValueError: odd\n"
     assert explain(RuntimeError(text)) == "ValueError: odd"

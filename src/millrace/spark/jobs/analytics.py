@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.spark.jobs.checkpoint import Checkpoint
-from millrace.spark.jobs.context import JobContext, trigger
+from millrace.spark.jobs.context import JobContext, started_together, trigger
 from millrace.spark.jobs.files import open_files
 from millrace.spark.jobs.reading import read_stream
 from millrace.spark.jobs.settings import Analytics, Input
@@ -131,13 +131,11 @@ def run(context: JobContext, settings: Analytics) -> str:
         "failures": failures(events, window, delay),
         "poison": poison(events),
     }
-    queries = []
-    try:
+    with started_together() as queries:
         for name, rows in tables.items():
             mode = "append" if name == "poison" else settings.mode
             queries.append(_start(context, settings, name, rows, mode))
-    finally:
-        context.follow(*queries)
+    context.follow(*queries)
     return f"to {settings.table}"
 
 

@@ -4,9 +4,10 @@ A job is a function `run(context, settings)` that returns when it is done or has
 pipeline run in threads of one driver; `stopping` is set once for all of them.
 """
 
+import contextlib
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -70,6 +71,18 @@ class JobContext:
                 end_query(query, self.stop_timeout_s)
         _raise_failure(queries)
         between()
+
+
+@contextlib.contextmanager
+def started_together() -> Iterator[list[StreamingQuery]]:
+    """A list for the queries of a job; if one cannot be started, those before it are ended."""
+    queries: list[StreamingQuery] = []
+    try:
+        yield queries
+    except BaseException:
+        for query in queries:
+            query.stop()
+        raise
 
 
 def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.spark.jobs.checkpoint import Checkpoint
-from millrace.spark.jobs.context import JobContext, trigger
+from millrace.spark.jobs.context import JobContext, started_together, trigger
 from millrace.spark.jobs.errors import JobError
 from millrace.spark.jobs.files import open_files
 from millrace.spark.jobs.origins import origin_headers
@@ -121,7 +121,6 @@ def run(context: JobContext, settings: Transform) -> str:
     """Run until stopped, or until all that is there now went through (`trigger = "once"`)."""
     require_format(context.spark, settings.output.format)
     views: dict[str, DataFrame] = {}
-    queries: list[StreamingQuery] = []
     dead: dict[str, DataFrame] = {}
     for name, wanted in settings.input.items():
         messages = read_stream(context.spark, context.nats, wanted)
@@ -136,7 +135,7 @@ def run(context: JobContext, settings: Transform) -> str:
         if settings.sql
         else load_function(settings.python)(views)
     )
-    try:
+    with started_together() as queries:
         queries.append(_start_output(context, settings, result))
         for name, rows in dead.items():
             writer = rows.writeStream.format(SOURCE).options(**context.nats, subject=settings.dead_letters)
@@ -145,8 +144,7 @@ def run(context: JobContext, settings: Transform) -> str:
                 "checkpointLocation", place
             )
             queries.append(trigger(writer, settings.trigger).start())
-    finally:
-        context.follow(*queries)
+    context.follow(*queries)
     return "done"
 
 

@@ -35,6 +35,7 @@ from millrace.spark.jobs.settings import (
 )
 from millrace.spark.pipeline.check import checkpoint_of
 from millrace.spark.pipeline.progress import BatchListener, JobProgress, ProgressBoard, State
+from millrace.spark.source import JetStreamDataSource
 
 _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
     Analytics: analytics.run,
@@ -143,6 +144,8 @@ class PipelineRun:
     def _context(self, job: AnyJob) -> JobContext:
         session = self._spark.newSession()
         _make_active(session)
+        # Spark would find it by itself, unless any other package that offers a source is broken.
+        session.dataSource.register(JetStreamDataSource)
         context = session.sparkContext
         context.setLocalProperty("spark.scheduler.pool", job.name)
         context.setJobGroup(job.name, f"millrace pipeline job {job.name}", interruptOnCancel=True)
