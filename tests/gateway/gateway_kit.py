@@ -208,6 +208,10 @@ class GatewayProcess:
         )
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return os.pread(self._log.fileno(), 1 << 24, 0).decode()
 

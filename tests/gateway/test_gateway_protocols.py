@@ -1,6 +1,7 @@
 """HTTP itself: versions, paths, methods, ids, limits on connections, slow and broken senders."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, Lab, curl, settings_for, with_limits
+from gateway_kit import PATIENCE_S, Gateway, Lab, curl, eventually, settings_for, with_limits
 
 from conftest import MakeGateway
 from millrace.gateway.settings import Cors, Listener, Tls
@@ -166,6 +167,32 @@ async def test_idle_connections_are_closed(js_server: ServerProcess, start_gatew
     gateway = await start_gateway(with_limits(settings_for(js_server.client_url), idle_timeout_s=1))
     told = await raw(gateway.port, b"GET /v1/admin/alive HTTP/1.1\r\nHost: x\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_an_answer_that_is_not_read_is_not_kept(
+    js_server: ServerProcess, start_gateway: MakeGateway
+) -> None:
+    gateway = await start_gateway(with_limits(settings_for(js_server.client_url), write_timeout_s=0.3))
+    lab = Lab(gateway)
+    # An answer that no socket takes as a whole.
+    await lab.create()
+    link = gateway.server.core.links.own
+    subjects = [f"{lab.stream}.{'x' * 200}{number}" for number in range(200)]
+    await link.api(
+        f"STREAM.UPDATE.{lab.stream}", {"name": lab.stream, "subjects": subjects, "storage": "file"}
+    )
+    _, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+    request = f"GET /v1/admin/stream/{lab.stream} HTTP/1.1\r\nHost: x\r\n\r\n"
+    writer.write(request.encode() * 600)  # some 25 MB of answers
+
+    async def is_alone() -> bool:
+        return "millrace_gateway_connections 1.0" in (await gateway.client.get("/metrics")).text
+
+    await eventually(is_alone, "a connection that reads nothing is kept")
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+    await lab.remove()
 
 
 async def test_connections_are_limited(js_server: ServerProcess, start_gateway: MakeGateway) -> None:

@@ -7,7 +7,7 @@ else, but connections are limited too.  `overdue` says who has been at it for to
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, cast
+from typing import Final, cast
 from uuid import uuid4
 
 from uvicorn.config import Config
@@ -46,13 +46,13 @@ class Http1(HttpToolsProtocol):
         self._in_body = False
         self._head_bytes = 0
         self._progress = 0.0  # when the head began, or the body last grew
-        self._extensions: dict[str, Any] = {}
+        self._unread = 0  # bytes of a finished answer that the peer did not take, and since when
+        self._unread_since = 0.0
         self.raw_transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.raw_transport = transport
         super().connection_made(cast(asyncio.Transport, CorkedTransport(transport, self.loop)))
-        self._extensions = {"millrace.abort": {"call": transport.abort}}
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -66,7 +66,6 @@ class Http1(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = self._extensions
         self._in_head = True
         self._head_bytes = 0
         self._progress = self.loop.time()
@@ -90,11 +89,29 @@ class Http1(HttpToolsProtocol):
             return bool(limits.head_timeout_s) and now - self._progress > limits.head_timeout_s
         if self._in_body and not self.flow.read_paused:
             return bool(limits.body_timeout_s) and now - self._progress > limits.body_timeout_s
-        return False
+        return self._does_not_read(now)
+
+    def _does_not_read(self, now: float) -> bool:
+        """Whether answers wait for too long; a stream, whose length nobody knows, may wait for ever."""
+        cycle = self.cycle
+        is_stream = (
+            cycle is not None
+            and cycle.response_started
+            and not cycle.response_complete
+            and bool(cycle.chunked_encoding)
+        )
+        unread = 0 if is_stream else self.transport.get_write_buffer_size()
+        if not unread or unread != self._unread:
+            self._unread, self._unread_since = unread, now
+            return False
+        patience_s = self._limits.write_timeout_s
+        return bool(patience_s) and now - self._unread_since > patience_s
 
     def expire(self) -> None:
         """End a connection that is overdue."""
-        if self._in_head or self.cycle is None or not self.cycle.response_started:
+        if self._unread:
+            self.transport.abort()
+        elif self._in_head or self.cycle is None or not self.cycle.response_started:
             self._refuse(408, "Request Timeout", "the request did not arrive in time")
         else:
             self.transport.abort()
