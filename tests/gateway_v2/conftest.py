@@ -20,10 +20,10 @@ async def start_gateway() -> AsyncIterator[GatewayFactory]:
     """Start one in front of `nats`; keyword arguments are those of `Limits`."""
     async with AsyncExitStack() as stack:
 
-        async def start(nats: ServerProcess, **limits: Any) -> Gateway:
+        async def start(nats: ServerProcess, prefix: str = "/", **limits: Any) -> Gateway:
             settings = Settings(
                 nats=Nats(servers=(nats.client_url,), reconnect_wait_s=0.1),
-                listeners=(Listener(host="127.0.0.1", port=0),),
+                listeners=(Listener(host="127.0.0.1", port=0, path_prefix=prefix),),
                 limits=Limits(**{"stop_timeout_s": 2.0, **limits}),
             )
             server = await stack.enter_async_context(GatewayServer(settings))

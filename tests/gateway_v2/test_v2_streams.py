@@ -1,7 +1,12 @@
 """Administration of streams and consumers."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from gateway_v2_kit import Gateway
+
+from millrace.testing.reference import ServerProcess
 
 _NANOSECONDS = 1_000_000_000
 
@@ -149,3 +154,23 @@ async def test_unknown_paths_methods_and_parameters_are_problems(gateway: Gatewa
         assert answer.headers["Content-Type"] == "application/problem+json"
     allowed = await gateway.http.request("PATCH", "/v2/streams")
     assert allowed.headers["Allow"] == "GET, POST"
+
+
+async def test_a_prefix_of_the_listener_is_in_the_paths_that_are_told(
+    start_gateway: Any, shared_server: Callable[..., ServerProcess]
+) -> None:
+    gateway: Gateway = await start_gateway(shared_server(jetstream=True), prefix="/mq")
+    made = await gateway.http.post("/mq/v2/streams", json={"name": gateway.stream})
+    assert made.headers["Location"] == f"/mq/v2/streams/{gateway.stream}"
+    assert (await gateway.http.get(made.headers["Location"])).status_code == 200
+    assert (await gateway.http.get("/v2/streams")).status_code == 404
+
+
+async def test_metrics_tell_the_routes_and_not_the_names(gateway: Gateway) -> None:
+    await gateway.add_stream()
+    await gateway.publish("1")
+    await gateway.http.get(f"{gateway.path}nope")
+    metrics = (await gateway.http.get("/metrics")).text
+    assert 'route="/v2/streams/{stream}",status="404"' in metrics
+    assert 'millrace_gateway_messages_published_total{api="v2"} 1.0' in metrics
+    assert gateway.stream not in metrics

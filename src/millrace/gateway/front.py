@@ -71,9 +71,8 @@ class Front:
             if path is None:
                 raise NotFound("there is nothing at this path")
             if is_second and self._second is not None:
-                route = "/v2"
                 self._admit(exchange)
-                route = await self._serve_second(exchange, path)
+                await self._serve_second(exchange, path)
             else:
                 found, exchange.parameters = self._router.find(scope.get("method", "GET"), path)
                 route = found.template
@@ -86,6 +85,9 @@ class Front:
         except Exception as error:
             await self._answer_error(exchange, error, is_second)
         finally:
+            if is_second:
+                state = exchange.scope.get("state", {})
+                route, is_stream = state.get("route", "/v2"), state.get("is_stream", False)
             self._tell(exchange, route, time.perf_counter() - started, is_stream)
 
     # -- before -------------------------------------------------------------------------------------
@@ -118,18 +120,18 @@ class Front:
             who = caller.credentials.digest if caller.credentials is not None else caller.name
             core.rate.check(who or (client[0] if client else ""), time.monotonic())
 
-    async def _serve_second(self, exchange: Exchange, path: str) -> str:
+    async def _serve_second(self, exchange: Exchange, path: str) -> None:
         assert self._second is not None
         scope = exchange.scope
         if self._prefix:
-            scope = {**scope, "path": scope["path"][len(self._prefix) :], "raw_path": path.encode("latin-1")}
+            inner = scope["path"][len(self._prefix) :]
+            scope = {**scope, "path": inner, "raw_path": path.encode("latin-1"), "root_path": self._prefix}
             exchange.scope = scope
         state = scope.setdefault("state", {})
         state["core"] = self.core
         state["exchange"] = exchange
         state["caller"] = exchange.caller
         await self._second(scope, exchange.receive, exchange.send)
-        return str(state.get("route", "/v2"))
 
     # -- after --------------------------------------------------------------------------------------
 

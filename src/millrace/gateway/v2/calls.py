@@ -197,6 +197,10 @@ class Call:
             raise NotAcceptable(f"there is {' and '.join(offers)}")
         return best[0]
 
+    def url(self, path: str) -> str:
+        """`path` as the caller sees it, behind the prefix of the listener."""
+        return f"{self.scope.get('root_path') or ''}{path}"
+
     # -- the body -------------------------------------------------------------------------------------
 
     async def chunks(self) -> AsyncIterator[bytes]:

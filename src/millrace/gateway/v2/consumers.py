@@ -115,7 +115,7 @@ async def create_consumer(call: Call) -> Reply:
     subject = f"CONSUMER.CREATE.{stream}" + (f".{check_name(name, 'consumer')}" if name else "")
     request = {"stream_name": stream, "config": config, "action": "create"}
     told = await call.link.api(subject, request)
-    location = f"/v2/streams/{quote(stream, safe='')}/consumers/{quote(told['name'], safe='')}"
+    location = call.url(f"/v2/streams/{quote(stream, safe='')}/consumers/{quote(told['name'], safe='')}")
     return answer(without_type(told), 201, [("Location", location), ("ETag", etag(told["config"]))])
 
 

@@ -147,7 +147,7 @@ async def create_stream(call: Call) -> Reply:
         raise BadRequest("the configuration has no `name`")
     check_name(name, "stream")
     told = await call.link.api(f"STREAM.CREATE.{name}", config)
-    headers = [("Location", f"/v2/streams/{quote(name, safe='')}"), ("ETag", etag(told["config"]))]
+    headers = [("Location", call.url(f"/v2/streams/{quote(name, safe='')}")), ("ETag", etag(told["config"]))]
     return answer(without_type(told), 201, headers)
 
 
