@@ -1,8 +1,5 @@
 """What a subscription holds and has in flight, without a clock and without NATS."""
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +8,7 @@ from millrace.gateway.v1.window import Window
 
 
 def delivery(stream_seq: int, consumer_seq: int | None = None, size: int = 10) -> Delivery:
-    message = cast(Any, SimpleNamespace(data=b"", reply="", subject="s", headers=None))
-    return Delivery(message, "S", 1, stream_seq, consumer_seq or stream_seq, 0, 0.0, size)
+    return Delivery(None, "reply", "S", 1, stream_seq, consumer_seq or stream_seq, 0, 0.0, size)
 
 
 def taken(window: Window, now: float = 0.0) -> list[int]:

@@ -21,9 +21,13 @@ _TOKENS_WITH_DOMAIN: Final = 11  # the same, with domain and account before the 
 
 
 class Delivery(msgspec.Struct):
-    """`consumer_seq` differs with every attempt, `stream_seq` stays."""
+    """`consumer_seq` differs with every attempt, `stream_seq` stays.
 
-    message: Msg
+    `message` is dropped when it was written: an acknowledgement needs the reply subject only.
+    """
+
+    message: Msg | None
+    reply: str
     stream: str
     delivered: int
     stream_seq: int
@@ -45,7 +49,9 @@ def delivery_of(message: Msg, now: float) -> Delivery | None:
     except ValueError:
         return None
     size = len(message.data) + len(message.subject) + 512  # of the objects around it
-    return Delivery(message, tokens[2], delivered, stream_seq, consumer_seq, timestamp, now, size)
+    return Delivery(
+        message, message.reply, tokens[2], delivered, stream_seq, consumer_seq, timestamp, now, size
+    )
 
 
 def ack_subject(stream: str, consumer: str, stream_seq: int, consumer_seq: int) -> str:
@@ -64,6 +70,7 @@ class LineWriter:
 
     def line(self, delivery: Delivery) -> bytes:
         message = delivery.message
+        assert message is not None
         tail = b""
         if message.headers:
             tail = b',"headers":' + ascii_json(message.headers)

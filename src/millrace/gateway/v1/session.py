@@ -122,7 +122,7 @@ class Session:
     async def _answer(self, word: bytes, deliveries: list[Delivery]) -> None:
         nats = self._link.nats
         for delivery in deliveries:
-            await nats.publish(delivery.message.reply, word)
+            await nats.publish(delivery.reply, word)
 
     # -- from NATS ----------------------------------------------------------------------------------
 
@@ -211,6 +211,7 @@ class Session:
             if now - delivery.taken > self._ack_wait_s / 8:
                 self._touch(delivery)  # the caller's time begins now
             line = self._frame(delivery)
+            delivery.message = None
             lines.append(line)
             size += len(line)
         return b"".join(lines)
