@@ -53,7 +53,7 @@ class Broker:
 
     @property
     def link(self) -> BlockingLink:
-        """The connection; a new one if the server gave up on it: its pings go unanswered while Spark works."""
+        """The connection; a new one if its pings went unanswered for too long while Spark worked."""
         try:
             self._link.ping()
         except WireError:

@@ -15,6 +15,8 @@ from millrace.spark.pipeline.load import convert_pipeline
 from millrace.spark.pipeline.progress import State
 from millrace.spark.pipeline.runner import PipelineRun
 
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+
 
 def archive(stream: str, table: Path, **keys: object) -> dict[str, object]:
     return {"kind": "archive", "name": "archive", "streams": [stream], "table": str(table),

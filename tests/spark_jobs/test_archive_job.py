@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from millrace.spark.jobs.files import LocalFiles
 from millrace.spark.jobs.table import ParquetTable
+
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
 
 
 def archive(stream: str, table: Path, **keys: object) -> dict[str, object]:

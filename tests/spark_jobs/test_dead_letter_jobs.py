@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
 
 EVENTS = ("$JS.EVENT.METRIC.CONSUMER.ACK.>", "$JS.EVENT.ADVISORY.CONSUMER.>")
 

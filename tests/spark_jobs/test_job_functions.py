@@ -26,6 +26,8 @@ from millrace.spark.jobs.transform import (
 from millrace.spark.jobs.verify import StreamResult, as_ranges, compare
 from millrace.spark.schema import default_schema
 
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Made = tuple[int, str, bytes]
 

@@ -14,7 +14,9 @@ import pytest
 from millrace.spark.jobs.files import LocalFiles
 from millrace.spark.jobs.table import ParquetTable
 
-MESSAGES = 4500
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+
+MESSAGES = 2400
 LIMIT_S = 300
 
 

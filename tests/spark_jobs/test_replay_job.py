@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+
 
 def archive(stream: str, table: Path) -> dict[str, object]:
     return {"kind": "archive", "name": "archive", "streams": [stream], "table": str(table), "trigger": "once"}

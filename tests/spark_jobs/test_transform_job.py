@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+
 
 def transform(stream: str, **keys: Any) -> dict[str, Any]:
     source = {"streams": [stream], "json": "id long, price double", **keys.pop("source", {})}
