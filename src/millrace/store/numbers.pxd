@@ -11,6 +11,19 @@ cdef class Numbers(GrowingBuffer):
     @cython.locals(size=Py_ssize_t)
     cpdef void set(self, Py_ssize_t index, unsigned long long value) noexcept
     cpdef extend(self, list values)
+    @cython.locals(
+        p="const unsigned char*", out="unsigned char*", value="unsigned int", index=Py_ssize_t
+    )
+    cpdef push_sums(
+        self, unsigned int first, bytes data, Py_ssize_t at, Py_ssize_t width, Py_ssize_t count
+    )
+    @cython.locals(
+        p="const unsigned char*", out="unsigned char*", value="unsigned int", index=Py_ssize_t
+    )
+    cpdef push_shifted(
+        self, bytes data, Py_ssize_t at, Py_ssize_t width, Py_ssize_t count, unsigned int top_bit
+    )
+    cdef _check_source(self, bytes data, Py_ssize_t at, Py_ssize_t width, Py_ssize_t count)
     @cython.locals(index=Py_ssize_t)
     cpdef list to_list(self)
     cpdef unsigned long long at(self, Py_ssize_t index) noexcept
@@ -31,6 +44,9 @@ cdef class Numbers(GrowingBuffer):
         self, Py_ssize_t start, Py_ssize_t end, bytes flags, unsigned int mask
     ) noexcept
 
+cdef void _put(unsigned char* p, Py_ssize_t at, unsigned int value) noexcept
+@cython.locals(value="unsigned int")
+cdef unsigned int _little(const unsigned char* p, Py_ssize_t at, Py_ssize_t width) noexcept
 @cython.locals(rest="unsigned long long")
 cpdef bytes pack_rising(list values)
 @cython.locals(byte="unsigned long long", last="unsigned long long", shift=int)

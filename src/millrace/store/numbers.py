@@ -1,5 +1,7 @@
 """Lists of unsigned numbers in little room: in memory as an array of C would be, on disk as differences."""
 
+import cython
+
 from millrace.base.buffer import GrowingBuffer, read_little
 
 
@@ -27,6 +29,41 @@ class Numbers(GrowingBuffer):
     def extend(self, values: list[int]) -> None:
         for value in values:
             self.push(value)
+
+    def push_sums(self, first: int, data: bytes, at: int, width: int, count: int) -> None:
+        """Push `count` numbers: `first`, and each time the last one plus the next of those in `data`.
+
+        Those are little-endian, of `width` bytes, and begin at `at`.  For numbers of four bytes.
+        """
+        self._check_source(data, at, width, count)
+        self.reserve(4 * count)
+        p = data
+        out = self._store
+        value = first
+        for index in range(count):
+            _put(out, self.size + 4 * index, value)
+            value += _little(p, at + index * width, width)
+        self.size += 4 * count
+        self.count += count
+
+    def push_shifted(self, data: bytes, at: int, width: int, count: int, top_bit: int) -> None:
+        """Push `count` numbers from `data`, shifted right by one; the bit that falls out becomes `top_bit`.
+
+        If `width` is 0 they are all the same, four bytes at `at`.  For numbers of four bytes.
+        """
+        self._check_source(data, at, width or 4, count if width else 1)
+        self.reserve(4 * count)
+        p = data
+        out = self._store
+        for index in range(count):
+            value = _little(p, at + index * width, width) if width else _little(p, at, 4)
+            _put(out, self.size + 4 * index, (value >> 1) | (top_bit if value & 1 else 0))
+        self.size += 4 * count
+        self.count += count
+
+    def _check_source(self, data: bytes, at: int, width: int, count: int) -> None:
+        if self.width != 4 or not 0 < width <= 4 or at < 0 or count < 0 or at + width * count > len(data):
+            raise ValueError("there are not so many numbers")
 
     def to_list(self) -> list[int]:
         return [self.at(index) for index in range(self.count)]
@@ -80,6 +117,28 @@ class Numbers(GrowingBuffer):
             if number < known and f[number]:
                 found += 1
         return found
+
+
+def _put(p: bytearray, at: int, value: int) -> None:
+    """Four bytes, without going through the buffer for each number."""
+    p[at] = value & 0xFF
+    p[at + 1] = (value >> 8) & 0xFF
+    p[at + 2] = (value >> 16) & 0xFF
+    p[at + 3] = (value >> 24) & 0xFF
+
+
+def _little(p: bytes, at: int, width: int) -> int:
+    if cython.compiled:
+        value = p[at]
+        if width == 2:
+            value |= p[at + 1] << 8
+        elif width == 4:
+            value |= (p[at + 1] << 8) | (p[at + 2] << 16)
+            value |= p[at + 3] << 24
+        elif width == 3:
+            value |= (p[at + 1] << 8) | (p[at + 2] << 16)
+        return value
+    return int.from_bytes(p[at : at + width], "little")
 
 
 def pack_rising(values: list[int]) -> bytes:

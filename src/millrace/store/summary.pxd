@@ -19,7 +19,5 @@ cdef unsigned int _number_at(Segment segment, Py_ssize_t ordinal) noexcept
 cdef int _subject_width(Segment segment)
 @cython.locals(ordinal=Py_ssize_t)
 cdef _put_numbers(GrowingBuffer out, Segment segment, Py_ssize_t width)
-@cython.locals(p="const unsigned char*", value="unsigned int", byte="unsigned int", index=Py_ssize_t)
-cdef unsigned int _little(bytes data, Py_ssize_t at, Py_ssize_t width)
-@cython.locals(offsets=Numbers, table=Numbers, others=Numbers, at=Py_ssize_t, position=Py_ssize_t, ordinal=Py_ssize_t, count=Py_ssize_t, width=Py_ssize_t, value="unsigned int")
+@cython.locals(offsets=Numbers, table=Numbers, others=Numbers, position=Py_ssize_t, count=Py_ssize_t, width=Py_ssize_t)
 cpdef load_tables(Segment segment, object summary)

@@ -192,17 +192,11 @@ def load_tables(segment: Segment, summary: Summary) -> None:
     others = Numbers(4, data[position : position + 4 * other_count])
     position += 4 * other_count
     offsets = Numbers(4)
-    at = first_offset
-    width = summary.size_width
-    for ordinal in range(count):
-        offsets.push(at)
-        at += _little(data, position + ordinal * width, width)
-    position += count * width
-    width = summary.subject_width
+    offsets.push_sums(first_offset, data, position, summary.size_width, count)
+    position += count * summary.size_width
     table = Numbers(4)
-    for ordinal in range(count):
-        value = _little(data, position + ordinal * width, width) if width else _little(data, position, 4)
-        table.push((value >> 1) | (_HEADER_BIT if value & 1 else 0))
+    width = summary.subject_width
+    table.push_shifted(data, position, width, count, _HEADER_BIT)
     position += count * width if width else 4
     seqs = Numbers(8, data[position : position + 8 * count]) if summary.sparse else None
     subjects = SubjectList()
@@ -257,12 +251,3 @@ def _put_numbers(out: GrowingBuffer, segment: Segment, width: int) -> None:
     out.reserve(segment.count * width)
     for ordinal in range(segment.count):
         out.put_little(_number_at(segment, ordinal), width)
-
-
-def _little(data: bytes, at: int, width: int) -> int:
-    p = data
-    value = 0
-    for index in range(width):
-        byte = p[at + index]
-        value |= byte << (8 * index)
-    return value

@@ -52,3 +52,37 @@ def test_neighbours_take_one_byte_each() -> None:
 def test_what_is_not_packed_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not packed"):
         unpack_rising(data, 0, 2)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+@given(steps=st.lists(st.integers(0, 255), max_size=50), first=st.integers(0, 1000))
+def test_numbers_that_are_added_up_come_back(width: int, steps: list[int], first: int) -> None:
+    data = b"??" + b"".join(step.to_bytes(width, "little") for step in steps)
+    numbers = Numbers(4)
+    numbers.push(7)
+    numbers.push_sums(first, data, 2, width, len(steps))
+    sums = [first + sum(steps[:index]) for index in range(len(steps))]
+    assert numbers.to_list() == [7, *sums]
+    numbers.push(9)
+    assert numbers.at(len(steps) + 1) == 9
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+@given(values=st.lists(st.integers(0, 127), min_size=1, max_size=50))
+def test_the_lowest_bit_becomes_the_top_one(width: int, values: list[int]) -> None:
+    top = 0x8000_0000
+    data = b"".join(value.to_bytes(width, "little") for value in values)
+    numbers = Numbers(4)
+    numbers.push_shifted(data, 0, width, len(values), top)
+    assert numbers.to_list() == [(value >> 1) | (top if value & 1 else 0) for value in values]
+    same = Numbers(4)
+    same.push_shifted(values[0].to_bytes(4, "little"), 0, 0, 3, top)
+    assert same.to_list() == numbers.to_list()[:1] * 3
+
+
+@pytest.mark.parametrize(("at", "width", "count"), [(0, 2, 3), (3, 2, 1), (-1, 2, 1), (0, 5, 0), (0, 2, -1)])
+def test_numbers_that_are_not_there_are_not_read(at: int, width: int, count: int) -> None:
+    with pytest.raises(ValueError, match="not so many"):
+        Numbers(4).push_sums(0, b"1234", at, width, count)
+    with pytest.raises(ValueError, match="not so many"):
+        Numbers(4).push_shifted(b"1234", at, width, count, 0)
