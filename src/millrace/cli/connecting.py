@@ -19,7 +19,7 @@ import asyncio
 import functools
 import inspect
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from nats.aio.client import Client as Connection
+from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
 
 from millrace.base.errors import MillraceError
@@ -117,8 +118,12 @@ class Target:
         connection = Connection()
         problems: list[Exception] = []
 
+        refused = asyncio.Event()
+
         async def note(error: Exception) -> None:
             problems.append(error)
+            if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+                refused.set()
 
         arguments = {
             "name": name,
@@ -130,8 +135,7 @@ class Target:
             **options,
         }
         try:
-            async with asyncio.timeout(_CONNECT_S):
-                await connection.connect(self.servers, **arguments)
+            await _unless(refused, connection.connect(self.servers, **arguments))
         except (NatsError, OSError, ValueError) as error:
             reason = problems[-1] if problems else error
             await connection.close()
@@ -141,6 +145,21 @@ class Target:
             yield connection
         finally:
             await connection.close()
+
+
+async def _unless(refused: asyncio.Event, connecting: Coroutine[Any, Any, None]) -> None:
+    """Connect within some time; somebody who was refused is not let in by asking again."""
+    task = asyncio.ensure_future(connecting)
+    told = asyncio.ensure_future(refused.wait())
+    try:
+        await asyncio.wait([task, told], timeout=_CONNECT_S, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise TimeoutError
+        await task
+    finally:
+        for each in (task, told):
+            each.cancel()
+        await asyncio.gather(task, told, return_exceptions=True)
 
 
 def _readable(path: str) -> str:
