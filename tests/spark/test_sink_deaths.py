@@ -48,22 +48,13 @@ def run(server: ServerProcess, folder: Path, guarantee: str) -> None:
     assert done.returncode == 0, done.stderr[-6000:]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("kind", "guarantee"),
-    [
-        pytest.param(ServerKind.NATS_SERVER, "dedupe", marks=pytest.mark.soak),
-        pytest.param(ServerKind.MILLRACE, "dedupe", marks=pytest.mark.soak),
-        (ServerKind.MILLRACE, "fenced"),
-        pytest.param(ServerKind.NATS_SERVER, "fenced", marks=pytest.mark.soak),
-        pytest.param(ServerKind.NATS_SERVER, "at-least-once", marks=pytest.mark.soak),
-        pytest.param(ServerKind.MILLRACE, "at-least-once", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("guarantee", ["dedupe", "fenced", "at-least-once"])
 def test_tasks_killed_and_commits_failed_leave_each_row_once(
-    tmp_path: Path, kind: ServerKind, guarantee: str
+    tmp_path: Path, server_kind: ServerKind, guarantee: str
 ) -> None:
-    with ServerProcess(kind, jetstream=True) as server:
+    with ServerProcess(server_kind, jetstream=True) as server:
         lab = Lab(server)
         for name in ("IN", "BATCH", "COPY"):
             lab.link.api(
