@@ -27,6 +27,7 @@ from millrace.gateway.v2.message_headers import (
 from millrace.gateway.v2.names import check_subject
 from millrace.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millrace.gateway.v2.payload import Outgoing, decode_base64
+from millrace.gateway.v2.pulling import undisturbed
 from millrace.jsapi import headers as jetstream
 
 section: Final = Section(Tag.PUBLISHING)
@@ -175,7 +176,7 @@ async def send(link: Link, subject: str, body: bytes, headers: Pairs) -> None:
     """Publish without an answer."""
     try:
         await link.nats.publish(subject, body, headers=HeaderPairs(headers) if headers else None)
-        await link.nats.flush()
+        await undisturbed(link.nats.flush())
     except MaxPayloadError:
         raise PayloadTooLarge from None
     except NatsError as error:
