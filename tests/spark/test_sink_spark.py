@@ -8,6 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from source_kit import Lab
 
+pytestmark = pytest.mark.timeout(600)  # a busy machine takes a minute for what is seconds on a quiet one
+
 
 @pytest.fixture
 def sink(lab: Lab) -> Callable[..., dict[str, str]]:
