@@ -1,0 +1,29 @@
+"""Where kits of other folders are, and what all tests here need."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "client"))  # cluster_kit
+
+from fault_kit import Driver
+
+MakeDriver = Callable[..., Driver]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[MakeDriver]:
+    """Make drivers, each in a folder of its own; none outlives the test."""
+    made: list[Driver] = []
+
+    def make(url: str, target: str, **options: object) -> Driver:
+        folder = tmp_path / f"driver{len(made)}"
+        folder.mkdir()
+        made.append(Driver(folder, url, target, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
