@@ -48,6 +48,10 @@ _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
     Verify: verify.run,
 }
 
+# Spark gives a Python process ten seconds to start, which a busy machine may not have.
+_NO_WORKER: Final = "Python worker failed to connect back"
+_STARTS: Final = 4
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -121,7 +125,7 @@ class PipelineRun:
                 self.board.set_state(job.name, State.STOPPED)
                 return
             self.board.set_state(job.name, State.RUNNING)
-            text = _RUN[type(job)](self._context(job), job)
+            text = self._work(job)
             stopped = self._stopping.is_set()
             self.board.set_state(job.name, State.STOPPED if stopped else State.DONE, text)
             if not stopped:
@@ -130,6 +134,16 @@ class PipelineRun:
             self._fail(job, error)
         finally:
             self._ended[job.name].set()
+
+    def _work(self, job: AnyJob) -> str:
+        """Run the job; again if Spark could not start Python in time, which every job bears."""
+        for _ in range(_STARTS - 1):
+            try:
+                return _RUN[type(job)](self._context(job), job)
+            except Exception as error:
+                if self._stopping.is_set() or _NO_WORKER not in explain(error):
+                    raise
+        return _RUN[type(job)](self._context(job), job)
 
     def _wait_for(self, job: AnyJob) -> bool:
         """Wait for the jobs before this one; False if it is not to run any more."""
