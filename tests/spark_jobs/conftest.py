@@ -16,11 +16,12 @@ from millrace.spark.pipeline.load import convert_pipeline
 from millrace.spark.pipeline.runner import PipelineRun
 from millrace.spark.pipeline.session import session_settings
 from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink, header_block
+from millrace.wire.blocking import BlockingLink
 from millrace.wire.blocking_publisher import BlockingPublisher
 from millrace.wire.errors import WireError
 from millrace.wire.options import LinkOptions, parse_servers
 from millrace.wire.publishing import Receipts
+from millrace.wire.single_frames import header_block
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from millrace.base.nkeys import KeyKind
 from millrace.base.seeds import Signer, make_seed
 from millrace.testing.certs import CertificateAuthority
 from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink, header_block, message_frame
+from millrace.wire.blocking import BlockingLink
 from millrace.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
@@ -23,6 +23,7 @@ from millrace.wire.errors import (
 )
 from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
 from millrace.wire.parser import Op
+from millrace.wire.single_frames import header_block, message_frame
 
 SEED = make_seed(KeyKind.USER, b"k" * 32)
 USERS = f"""

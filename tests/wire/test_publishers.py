@@ -12,7 +12,7 @@ from millrace.testing.certs import CertificateAuthority
 from millrace.testing.fault_proxy import FaultProxy, Faults
 from millrace.testing.reference import ServerProcess
 from millrace.wire.async_publisher import AsyncPublisher, receipt_of
-from millrace.wire.blocking import BlockingLink, header_block
+from millrace.wire.blocking import BlockingLink
 from millrace.wire.blocking_publisher import BlockingPublisher
 from millrace.wire.errors import (
     ApiRefused,
@@ -24,6 +24,7 @@ from millrace.wire.errors import (
 )
 from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
 from millrace.wire.publishing import Origin, Receipts
+from millrace.wire.single_frames import header_block
 
 
 @pytest.fixture

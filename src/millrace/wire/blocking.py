@@ -56,6 +56,7 @@ from millrace.wire.login import (
 )
 from millrace.wire.options import LinkOptions, ServerAddress
 from millrace.wire.parser import Op, Parser
+from millrace.wire.single_frames import message_frame, subscription_frame
 
 _ROOM: Final = 512 * 1024  # bytes asked for at once
 _RECEIVE_BUFFER: Final = 4 * 1024 * 1024  # of the socket: the server goes on while a batch is worked on
@@ -207,7 +208,7 @@ class BlockingLink:
             self.send(connect_frames(self.options, server, self.info))
             self._await_op(Op.PONG, deadline, server)
             for sid, (subject, queue) in self._subscriptions.items():
-                self.send(_sub(subject, queue, sid))
+                self.send(subscription_frame(subject, queue, sid))
         except (WireError, OSError):
             self._drop()
             raise
@@ -323,7 +324,7 @@ class BlockingLink:
         With a handler they go there, while the link works, and never among the strays.
         """
         self._sids += 1
-        self.send(_sub(subject, queue, self._sids))
+        self.send(subscription_frame(subject, queue, self._sids))
         if handler is not None:
             self._handlers[self._sids] = handler
         self._subscriptions[self._sids] = (subject, queue)
@@ -461,40 +462,3 @@ def copy_message(parser: Parser) -> Message:
     return Message(
         parser.subject(), parser.sid, parser.reply(), parser.headers(), parser.payload(), parser.status()
     )
-
-
-def header_block(headers: bytes | Mapping[str, str]) -> bytes:
-    """A block from names and values; a block stays what it is."""
-    if isinstance(headers, bytes):
-        return headers
-    for name, value in headers.items():
-        if not name or any(bad in name for bad in "\r\n: ") or "\r" in value or "\n" in value:
-            raise WireError(f"the header {name!r} has a character that no header may have")
-    if not headers:
-        return b""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return b"NATS/1.0\r\n%b\r\n" % lines.encode()
-
-
-def check_subject(subject: str) -> None:
-    """WireError for a text that would break the line it is put in."""
-    if not subject or any(bad in subject for bad in " \t\r\n"):
-        raise WireError(f"{subject!r} is no subject")
-
-
-def message_frame(subject: str, payload: bytes, reply: str, headers: bytes | Mapping[str, str]) -> bytes:
-    """PUB, or HPUB if there are headers."""
-    check_subject(subject)
-    block = header_block(headers)
-    line = f"{subject} {reply} " if reply else f"{subject} "
-    if block:
-        return b"HPUB %b%d %d\r\n%b%b\r\n" % (
-            line.encode(), len(block), len(block) + len(payload), block, payload
-        )  # fmt: skip
-    return b"PUB %b%d\r\n%b\r\n" % (line.encode(), len(payload), payload)
-
-
-def _sub(subject: str, queue: str, sid: int) -> bytes:
-    check_subject(subject)
-    middle = f" {queue}" if queue else ""
-    return f"SUB {subject}{middle} {sid}\r\n".encode()

@@ -11,10 +11,10 @@ from millrace.spark.errors import SparkError
 from millrace.spark.writing.frames import RowFrames
 from millrace.spark.writing.identity import TaskIdentity
 from millrace.spark.writing.outcome import Verdict, verdict_on
-from millrace.wire.blocking import header_block
 from millrace.wire.blocking_publisher import BlockingPublisher
 from millrace.wire.errors import NoResponders, NotConnected
 from millrace.wire.publishing import Receipts
+from millrace.wire.single_frames import header_block
 
 logger: Final = logging.getLogger("millrace.spark")
 
