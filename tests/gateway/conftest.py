@@ -10,7 +10,7 @@ import pytest_asyncio
 from gateway_kit import Gateway, Lab, running_gateway, settings_for
 
 from millrace.gateway.settings import Settings
-from millrace.testing.reference import ServerProcess
+from millrace.testing.reference import ServerKind, ServerProcess
 
 MakeGateway = Callable[..., Awaitable[Gateway]]
 
@@ -43,6 +43,13 @@ async def start_gateway() -> AsyncIterator[MakeGateway]:
 @pytest_asyncio.fixture
 async def gateway(js_server: ServerProcess, start_gateway: MakeGateway) -> Gateway:
     return await start_gateway(js_server.client_url)
+
+
+@pytest_asyncio.fixture
+async def plain_gateway(_server_pool: Any, start_gateway: MakeGateway) -> Gateway:
+    """In front of one kind only: for what the gateway decides by itself."""
+    server: ServerProcess = _server_pool.get(ServerKind.MILLRACE, jetstream=True)
+    return await start_gateway(server.client_url)
 
 
 @pytest_asyncio.fixture

@@ -130,9 +130,9 @@ async def test_creating_the_same_stream_again_succeeds_and_another_one_does_not(
         None,
     ],
 )
-async def test_a_stream_with_bad_values_is_refused_late(gateway: Gateway, body: Any) -> None:
+async def test_a_stream_with_bad_values_is_refused_late(plain_gateway: Gateway, body: Any) -> None:
     content = "null" if body is None else body
-    refused = await gateway.refused("POST", "/v1/admin/stream", content)
+    refused = await plain_gateway.refused("POST", "/v1/admin/stream", content)
     assert refused == (500, 500, "Failed to create new stream")
 
 
@@ -154,8 +154,8 @@ async def test_a_stream_with_bad_values_is_refused_late(gateway: Gateway, body: 
         "[" * 100_000,
     ],
 )
-async def test_a_body_that_is_no_stream_is_refused_early(gateway: Gateway, body: str) -> None:
-    refused = await gateway.refused("POST", "/v1/admin/stream", body)
+async def test_a_body_that_is_no_stream_is_refused_early(plain_gateway: Gateway, body: str) -> None:
+    refused = await plain_gateway.refused("POST", "/v1/admin/stream", body)
     assert refused == (400, 400, "Unable to parse request body")
 
 
@@ -186,7 +186,7 @@ async def test_what_is_not_there_is_refused_with_500(gateway: Gateway) -> None:
     assert refused == (500, 500, "Failed to create consumer on stream nobody")
 
 
-async def test_bad_names_in_paths_are_refused_with_400(gateway: Gateway) -> None:
+async def test_bad_names_in_paths_are_refused_with_400(plain_gateway: Gateway) -> None:
     for method, path in (
         ("GET", "/v1/admin/stream/a_b"),
         ("DELETE", "/v1/admin/stream/a-b"),
@@ -196,9 +196,9 @@ async def test_bad_names_in_paths_are_refused_with_400(gateway: Gateway) -> None
         ("POST", "/v1/admin/stream/%3E/consumer"),
         ("GET", "/v1/admin/stream/a%0d%0ab"),
     ):
-        assert await gateway.refused(method, path) == (400, 400, "Invalid stream name")
+        assert await plain_gateway.refused(method, path) == (400, 400, "Invalid stream name")
     for method in ("GET", "DELETE"):
-        refused = await gateway.refused(method, "/v1/admin/stream/ok/consumer/no_t")
+        refused = await plain_gateway.refused(method, "/v1/admin/stream/ok/consumer/no_t")
         assert refused == (400, 400, "Invalid consumer name")
 
 

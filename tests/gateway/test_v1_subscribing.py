@@ -138,8 +138,8 @@ async def test_an_ack_without_effect_says_so(lab: Lab) -> None:
     "body",
     ["", "{}", '{"stream":1}', '{"stream":0,"consumer":1}', '{"stream":1,"consumer":-1}', '{"stream":"1"}'],
 )
-async def test_an_ack_needs_both_sequences(gateway: Gateway, body: str) -> None:
-    refused = await gateway.refused("POST", "/v1/data/stream/s/consumer/c/ack", body)
+async def test_an_ack_needs_both_sequences(plain_gateway: Gateway, body: str) -> None:
+    refused = await plain_gateway.refused("POST", "/v1/data/stream/s/consumer/c/ack", body)
     assert refused == (400, 400, "Unable to parse request body")
 
 
@@ -264,8 +264,8 @@ async def test_subscriptions_that_do_not_fit_are_refused(lab: Lab) -> None:
         ("subject_name=a&delivery_group=x&delivery_group=y", "Multiple delivery groups"),
     ],
 )
-async def test_queries_are_checked_first(gateway: Gateway, query: str, message: str) -> None:
-    refused = await gateway.refused("GET", f"/v1/data/stream/s/consumer/c?{query}")
+async def test_queries_are_checked_first(plain_gateway: Gateway, query: str, message: str) -> None:
+    refused = await plain_gateway.refused("GET", f"/v1/data/stream/s/consumer/c?{query}")
     assert refused == (400, 400, message)
 
 
