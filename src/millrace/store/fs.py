@@ -49,8 +49,8 @@ class FileSystem(Protocol):
 
     def read_all(self, path: str) -> bytes: ...
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Put `data` under `path`, whole or not at all, and durably."""
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Put `data` under `path`, whole or not at all; durably, unless the caller syncs the folder."""
 
     def rename(self, old: str, new: str) -> None:
         """A file, or a folder with everything in it if there is no `new`."""
@@ -176,7 +176,7 @@ class RealFileSystem:
         except OSError as error:
             raise store_error("read", path, error) from error
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".new"
         try:
             with open(temporary, "wb") as file:
@@ -188,7 +188,8 @@ class RealFileSystem:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)  # what did not fit need not fill the disk
             raise store_error("replace", path, error) from error
-        self.sync_folder(os.path.dirname(path))
+        if sync:
+            self.sync_folder(os.path.dirname(path))
 
     def rename(self, old: str, new: str) -> None:
         try:
@@ -319,7 +320,7 @@ class MemoryFileSystem:
         file = self.open(path, create=False)
         return file.read(0, file.size())
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         file = MemoryFile()
         file.append(data)
         self._files[path] = file

@@ -304,7 +304,7 @@ class CrashFileSystem:
         file = self.open(path, create=False)
         return file.read(0, file.size())
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".new"
         try:
             self.operation("create", temporary)
@@ -316,7 +316,8 @@ class CrashFileSystem:
         except StoreError:
             self._change({temporary: None})
             raise
-        self.sync_folder(path.rsplit("/", 1)[0])
+        if sync:
+            self.sync_folder(path.rsplit("/", 1)[0])
 
     def rename(self, old: str, new: str) -> None:
         self.operation("rename", new)

@@ -38,7 +38,7 @@ class Disk:
     def read_all(self, path: str) -> bytes:
         return self._files.read_all(path)
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.check("replace", path)
         self._files.replace(path, data)
 

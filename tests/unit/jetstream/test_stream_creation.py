@@ -33,16 +33,18 @@ def operations_of_a_creation() -> list[str]:
     return fs.transcript
 
 
-def test_a_new_stream_waits_for_the_disk_three_times() -> None:
+def test_a_new_stream_waits_for_the_disk_four_times() -> None:
     assert operations_of_a_creation() == [
         "create meta.json.new",
         "write meta.json.new",
         "sync meta.json.new",
         "rename meta.json",
+        "create meta.copy.new",
+        "write meta.copy.new",
+        "sync meta.copy.new",
+        "rename meta.copy",
         "sync_folder S",
         "sync_folder streams",
-        "create meta.copy",
-        "write meta.copy",
     ]
 
 
