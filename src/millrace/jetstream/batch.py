@@ -176,6 +176,8 @@ class Batches:
         messages[-1].reply = reply
         messages[-1].ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
         for message in messages:
+            stream.publishing.last_before(message)  # which may fail: before the first is stored
+        for message in messages:
             stream.publishing.store(message)
 
 

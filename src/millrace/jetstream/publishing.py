@@ -6,6 +6,7 @@ refusal is answered at once, every success after the commit that makes it durabl
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream import ttl
@@ -22,10 +23,13 @@ from millrace.jsapi.json_text import quoted
 from millrace.jsapi.limits import MAX_HEADER_BYTES
 from millrace.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millrace.protocol import headers
+from millrace.store.errors import StoreError
 from millrace.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millrace.jetstream.stream import Stream
+
+_log = logging.getLogger("millrace.jetstream")
 
 _OURS: Final = b"\r\nNats-"  # what all headers that mean something begin with
 _MSG_ID: Final = names.MSG_ID.encode()
@@ -55,6 +59,8 @@ class Publishing:
             self._publish(Incoming(subject, reply, block, payload))
         except ApiError as error:
             self.refuse(reply, error)
+        except StoreError as error:  # the disk cannot be read; nothing was stored
+            self.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
 
     def refuse(self, reply: bytes, error: ApiError, status: bytes = b"") -> None:
         """Answer a publisher whose message is not stored."""
@@ -186,29 +192,39 @@ class Publishing:
         stream.log.skip_to(seq, now)
         if message.message_id:
             stream.dedupe.add(message.message_id, seq, now)
-        self._roll_up(message, seq)
         message.due_ns = None  # a schedule that is not there is never due
-        if message.marks & MARK_SCHEDULE:
-            stream.schedules.stored(message, seq)
+        self._displace(message, seq)
         stream.acknowledge(message.reply, seq, message.ack_end)
         return seq
 
-    def _roll_up(self, message: Incoming, seq: int) -> None:
-        if message.rollup == b"sub":
-            self._stream.log.remove_matching(message.subject, seq)
-        elif message.rollup == b"all":
-            self._stream.log.remove_below(seq)
+    def _displace(self, message: Incoming, seq: int) -> None:
+        """What the message takes the place of goes."""
+        stream = self._stream
+        try:
+            if message.rollup == b"sub":
+                stream.log.remove_matching(message.subject, seq)
+            elif message.rollup == b"all":
+                stream.log.remove_below(seq)
+            if message.marks & MARK_SCHEDULE:
+                stream.schedules.stored(message, seq)
+        except StoreError as error:
+            _log.error("stream %s keeps more than it should: %s", stream.name, error)
+
+    def last_before(self, message: Incoming) -> int:
+        """The last message of the subject, if somebody is to be told; StoreError if it cannot be read."""
+        return self._stream.log.last_of(message.subject) if self._stream.republish is not None else 0
 
     def store(self, message: Incoming, timestamp: int | None = None) -> int:
         """Take in a message that passed every check, or that is the stream's own; its sequence.
 
-        A mirror's messages have a `timestamp` already.
+        A mirror's messages have a `timestamp` already.  StoreError means that it is not stored; once it is,
+        what it displaces may be left there for a while, if the disk cannot be read.
         """
         stream = self._stream
+        before = self.last_before(message)
         if not stream.has_interest(message.subject):
             return self._pass_over(message, timestamp)
         now = stream.ingest.timestamp() if timestamp is None else timestamp
-        before = stream.log.last_of(message.subject) if stream.republish is not None else 0
         source = message.block + message.payload
         marks = message.marks | MARK_MSG_ID if message.message_id else message.marks
         seq = stream.log.append(message.subject, source, 0, len(message.block), len(source), now, marks)
@@ -219,10 +235,7 @@ class Publishing:
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
         stream.retention.stored(message.subject)  # before the rollup, which may take still more
-        if message.rollup:
-            self._roll_up(message, seq)
-        if marks & MARK_SCHEDULE:
-            stream.schedules.stored(message, seq)
+        self._displace(message, seq)
         stream.acknowledge(message.reply, seq, message.ack_end)
         if stream.republish is not None:
             self._republish(message, seq, now, before)

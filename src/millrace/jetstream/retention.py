@@ -5,16 +5,20 @@ Limits are enforced as messages are stored, age by a timer that fires when the o
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.ttl import NEVER, ttl_of
 from millrace.jsapi.enums import DiscardPolicy
 from millrace.jsapi.errors import ApiError
+from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
     from millrace.jetstream.ports import Cancel
     from millrace.jetstream.stream import Stream
+
+_log = logging.getLogger("millrace.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
@@ -29,6 +33,7 @@ class Retention:
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
         self._record = Record()
+        self._troubled = False  # it was told that the disk cannot be read
 
     @property
     def limited(self) -> bool:
@@ -62,7 +67,20 @@ class Retention:
     # -- after storing ----------------------------------------------------------------------------
 
     def stored(self, subject: bytes) -> None:
-        """A message was stored: remove what is too much now."""
+        """A message was stored: remove what is too much now.
+
+        If that needs a part of the log that cannot be read, it is left to the next message: this one is
+        stored, and its publisher is answered.
+        """
+        try:
+            self._make_room(subject)
+            self._troubled = False
+        except StoreError as error:
+            if not self._troubled:
+                _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+            self._troubled = True
+
+    def _make_room(self, subject: bytes) -> None:
         stream = self._stream
         config, log = stream.config, stream.log
         limit = config.max_msgs_per_subject

@@ -291,7 +291,12 @@ class Stream:
             told(None)
 
     def commit_failed(self, error: Exception) -> None:
-        """Publishers get the error, reads go on, and the bytes are tried again."""
+        """Publishers get the error, reads go on, and the bytes are tried again.
+
+        So a message that was refused is stored after all when the disk takes writes again.  It cannot be
+        taken back: what it displaced, as the value that a key had before, goes with the same commit, so both
+        would be lost.  Who publishes it again with the same id is answered as for the one that is there.
+        """
         if not isinstance(error, StoreError):
             _log.error("stream %s: a commit failed unexpectedly", self.name, exc_info=error)
             error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")

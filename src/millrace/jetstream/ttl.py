@@ -11,6 +11,7 @@ takes its place, an empty message that says why and goes in turn, without a trac
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from millrace.jsapi import headers as names
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.go_duration import DurationError, format_seconds, parse_duration
 from millrace.protocol import headers
+from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
 if TYPE_CHECKING:
@@ -135,7 +137,8 @@ class Expiry:
         bucket.append(seq)
         self._count += 1
         if self._count > 2 * self._stream.log.messages + _STALE:
-            self._compact()
+            with contextlib.suppress(StoreError):  # what cannot be read now is looked for the next time
+                self._compact()
         if self._running and (self._timer is None or number < self._timer_bucket):
             self._plan()
 

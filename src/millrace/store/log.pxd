@@ -12,9 +12,9 @@ cdef class Log(LogWriting):
     cpdef adopt(self, Segment segment)
     @cython.locals(segment=Segment, target=Segment, ordinal=Py_ssize_t)
     cpdef settle(self)
-    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long")
     cpdef bint remove(self, unsigned long long seq) except -1
-    @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
     cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
     @cython.locals(segment=Segment, before=Py_ssize_t)
     cdef Py_ssize_t _remove_all(self) except -1
@@ -28,6 +28,7 @@ cdef class Log(LogWriting):
     cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
     @cython.locals(size=Py_ssize_t)
     cdef _forget(self, Segment segment, Py_ssize_t ordinal)
+    cdef unsigned long long _following(self, Segment segment, unsigned long long seq) except 0
     @cython.locals(found="unsigned long long")
     cdef _advance_first(self, unsigned long long seq)
     cdef _retire(self, Segment segment)

@@ -35,7 +35,11 @@ DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
 
 
 class Log(LogWriting):
-    """See the module.  Made by ``recovery.open_log``."""
+    """See the module.  Made by ``recovery.open_log``.
+
+    What takes messages away may have to read tables first.  If that fails (StoreError), what was taken away
+    so far is gone, for good with the next commit, and the rest is as it was.
+    """
 
     def __init__(self, fs: FileSystem, folder: str, segment_size: int = DEFAULT_SEGMENT_SIZE) -> None:
         LogWriting.__init__(self, fs, folder, segment_size)
@@ -87,12 +91,16 @@ class Log(LogWriting):
         if segment is None:
             return False
         ordinal = segment.ordinal_of(seq)
+        is_first = seq == self.first_seq
         if ordinal < 0:
+            if is_first and self.messages:
+                self._advance_first(seq)  # the disk could not be read when it was looked for
             return False
+        after = self._following(segment, seq) if is_first else 0  # which may fail: before anything changes
         self._forget(segment, ordinal)
         self._removing.append(seq)
-        if seq == self.first_seq:
-            self._advance_first(seq + 1)
+        if is_first:
+            self.first_seq = after
         self._retire(segment)
         return True
 
@@ -101,19 +109,24 @@ class Log(LogWriting):
         if seq > self.last_seq:
             return self._remove_all()
         before = self.messages
-        for segment in list(self.segments):
-            if segment.base_seq >= seq:
-                break
-            if segment.live:
-                self.load(segment)
-                ordinal = segment.next_live(0)
-                while ordinal < segment.count and segment.seq_at(ordinal) < seq:
-                    self._forget(segment, ordinal)
-                    ordinal = segment.next_live(ordinal + 1)
-            self._retire(segment)
-        if self.messages != before:
-            self._floor = max(self._floor, seq)
-        self._advance_first(max(seq, self.first_seq))
+        reached = seq
+        try:
+            for segment in list(self.segments):
+                if segment.base_seq >= seq:
+                    break
+                if segment.live:
+                    reached = segment.base_seq
+                    self.load(segment)
+                    reached = seq
+                    ordinal = segment.next_live(0)
+                    while ordinal < segment.count and segment.seq_at(ordinal) < seq:
+                        self._forget(segment, ordinal)
+                        ordinal = segment.next_live(ordinal + 1)
+                self._retire(segment)
+        finally:  # if a part cannot be read, what lies before it is gone
+            if self.messages != before:
+                self._floor = max(self._floor, reached)
+            self._advance_first(max(reached, self.first_seq))
         return before - self.messages
 
     def _remove_all(self) -> int:
@@ -138,23 +151,25 @@ class Log(LogWriting):
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if below > highest + 1:
             below = highest + 1
-        for segment in self.segments[self.position_of(lowest) :]:
-            if segment.base_seq >= below:
-                break
-            if segment.live == 0:
-                continue
-            self.load(segment)
-            wanted = wanted_subjects(segment, pattern)
-            if wanted is None:
-                continue
-            ordinal = segment.next_match(0, wanted)
-            while ordinal < segment.count and segment.seq_at(ordinal) < below:
-                self._removing.append(segment.seq_at(ordinal))
-                self._forget(segment, ordinal)
-                ordinal = segment.next_match(ordinal + 1, wanted)
-            self._retire(segment)
-        if self.messages != before:
-            self._advance_first(self.first_seq)
+        try:
+            for segment in self.segments[self.position_of(lowest) :]:
+                if segment.base_seq >= below:
+                    break
+                if segment.live == 0:
+                    continue
+                self.load(segment)
+                wanted = wanted_subjects(segment, pattern)
+                if wanted is None:
+                    continue
+                ordinal = segment.next_match(0, wanted)
+                while ordinal < segment.count and segment.seq_at(ordinal) < below:
+                    self._removing.append(segment.seq_at(ordinal))
+                    self._forget(segment, ordinal)
+                    ordinal = segment.next_match(ordinal + 1, wanted)
+                self._retire(segment)
+        finally:
+            if self.messages != before:
+                self._advance_first(self.first_seq)
         return before - self.messages
 
     def erase(self, seq: int) -> bool:
@@ -193,8 +208,21 @@ class Log(LogWriting):
         self.messages -= 1
         self.record_bytes -= size
 
+    def _following(self, segment: Segment, seq: int) -> int:
+        """What is the first message when `seq`, which is in `segment`, is gone."""
+        segment.pins += 1  # its tables stay, however many others are brought in
+        try:
+            return self.next_seq(seq + 1) or self.last_seq + 1
+        finally:
+            segment.pins -= 1
+
     def _advance_first(self, seq: int) -> None:
-        found = self.next_seq(seq) if self.messages else 0
+        """Nothing is left below `seq`.  If it cannot be read what is, ``remove`` of the first looks again."""
+        try:
+            found = self.next_seq(seq) if self.messages else 0
+        except StoreError as error:
+            _log.error("%s", error)
+            found = max(seq, next(each.base_seq for each in self.segments if each.live))
         self.first_seq = found or self.last_seq + 1
 
     # -- segments go ------------------------------------------------------------------------------

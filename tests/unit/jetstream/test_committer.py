@@ -113,6 +113,20 @@ def test_an_id_is_known_after_a_failure_so_that_trying_again_does_not_store_twic
     assert site.state()["messages"] == 1
 
 
+def test_what_a_refused_message_displaced_is_not_lost_without_it() -> None:
+    site = Site()
+    site.create(max_msgs_per_subject=1)
+    site.publish("s.key", b"old")
+    site.disk.full = True
+    site.refusal("s.key", b"new")
+    after_crash = site.restarted(orderly=False)
+    assert after_crash.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["data"] == "b2xk"
+    site.disk.full = False
+    site.world.advance(1)
+    assert site.subjects() == ["s.key"]
+    assert site.ask("STREAM.MSG.GET.S", {"last_by_subj": "s.key"})["message"]["data"] == "bmV3"
+
+
 def test_a_purge_that_cannot_be_stored_is_not_called_a_success() -> None:
     site = Site()
     site.create()
