@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from cluster_kit import Cluster
 from mortal_source import FOLDER, committed
 
 from millrace.wire.blocking import BlockingLink
@@ -19,7 +20,9 @@ from millrace.wire.errors import WireError
 from millrace.wire.options import LinkOptions, parse_servers
 
 PROGRAM = Path(__file__).parent / "mortal_driver.py"
-LIMIT_S = 400
+LIMIT_S = 600
+# A JVM that lives for seconds is better off without its best compiler.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_until(happened: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
@@ -45,7 +48,7 @@ class Streams:
 
     def api(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask, and again while a server is away or a leader is missing: only for what may be done twice."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + 120
         while True:
             try:
                 if not self.link.connected:
@@ -80,9 +83,27 @@ class Streams:
         self.link.unsubscribe(sid)
         return found
 
-    def leader(self, stream: str) -> str:
-        leader: str = self.api(f"STREAM.INFO.{stream}")["cluster"]["leader"]
-        return leader
+
+class ClusterStreams(Streams):
+    """The same on three servers, each stream on all of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        super().__init__(",".join(cluster.urls), num_replicas=3)
+
+    def kill_leader(self, stream: str) -> None:
+        leader = self.api(f"STREAM.INFO.{stream}")["cluster"]["leader"]
+        self._cluster.named(leader).kill()
+
+    def heal(self) -> None:
+        """Start the dead, and wait until every server has all of the streams."""
+        self._cluster.start_the_dead()
+        for stream in ("IN", "OUT"):
+            wait_until(lambda name=stream: self._is_whole(name), f"the replicas of {stream} are not current")
+
+    def _is_whole(self, stream: str) -> bool:
+        replicas = self.api(f"STREAM.INFO.{stream}").get("cluster", {}).get("replicas") or []
+        return len(replicas) == 2 and all(one["current"] and not one.get("offline") for one in replicas)
 
 
 class Driver:
@@ -115,7 +136,7 @@ class Driver:
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
-                env={**os.environ, "PYTHONPATH": paths, FOLDER: str(self.folder)},
+                env={**os.environ, "JDK_JAVA_OPTIONS": JVM, "PYTHONPATH": paths, FOLDER: str(self.folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -142,6 +163,15 @@ class Driver:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def meanwhile(self, place: str, act: Callable[[], None], *, after: int) -> None:
+        """Let the query wait at this place of a batch to come until `act` has returned."""
+        go_on = self.folder / "go-on"
+        go_on.unlink(missing_ok=True)
+        self.arm(place, "pause", after=after)
+        self.wait_until(lambda: self.fired(place), f"the query does not come to {place}")
+        act()
+        go_on.touch()
 
     def dies(self, place: str, *, after: int | None = None) -> None:
         """Run, and be killed at this place."""

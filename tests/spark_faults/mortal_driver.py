@@ -25,6 +25,7 @@ from millrace.spark.pipeline.load import convert_pipeline
 
 GUARANTEES = ("at-least-once", "dedupe", "fenced")
 BATCH = 200  # messages in one micro-batch
+FETCH = {"fetch.batch": "10", "transport": "pull"}  # so that reading takes more than one request
 
 
 def session(folder: Path) -> SparkSession:
@@ -51,6 +52,8 @@ def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     """The archive job, with places to die between its steps."""
     runner.JetStreamDataSource = MortalSource  # type: ignore[misc]
     reading.SOURCE = MortalSource.name()  # type: ignore[misc]
+    options = reading.source_options
+    reading.source_options = lambda *inputs: options(*inputs) | FETCH  # type: ignore[assignment]
     move, write, write_batch = LocalFiles.move, LocalFiles.write, ParquetTable.write_batch
 
     def mortal_move(self: LocalFiles, *places: Any) -> None:
@@ -71,7 +74,7 @@ def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     ParquetTable.write_batch = mortal_batch  # type: ignore[method-assign]
     settings = {
         "kind": "archive", "name": "archive", "streams": ["IN"], "table": str(folder / "table"),
-        "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH, "partitions": 2,
+        "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH,
         "checkpoint": str(folder / "checkpoint"),
     }  # fmt: skip
     pipeline = convert_pipeline({"job": [settings]}, "mortal")
@@ -89,7 +92,8 @@ def stream(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
         "subscribe": "IN",
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(BATCH),
-        "minPartitions": "2",
+        "maxRecordsPerPartition": str(BATCH // 2),
+        **FETCH,
         **job["options"],
     }
     rows = spark.readStream.format("mortal").options(**options).load()

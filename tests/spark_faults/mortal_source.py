@@ -14,7 +14,7 @@ a micro-batch:
     after-commit   the batch before is in Spark's commit log, and nothing has followed
     before-log     the batch is planned, and not in the offset log
     planned        it is in the offset log
-    read           half of the rows of a range are read
+    read           some messages of a range have come, and others were asked for
     write          some rows are written
     before-commit  all are written, and Spark does not know it
 """
@@ -32,13 +32,16 @@ from pyspark.sql.types import StructType
 
 from millrace.spark.offsets import OffsetDict
 from millrace.spark.options import SourceOptions, Use
+from millrace.spark.readers.pull import PullReader
 from millrace.spark.sink import StreamWriter, TaskReport
 from millrace.spark.source import JetStreamDataSource
 from millrace.spark.stream import StreamReader
 
 FOLDER = "MORTAL_FOLDER"
+READ = 20  # messages that have come before the place `read`
 LIVES = 3  # record batches that are written before the place `write`
 _LIMIT_S = 300
+_ask = PullReader._ask
 
 
 def pass_by(place: str) -> None:
@@ -85,11 +88,14 @@ class MortalReader(StreamReader):
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        for batch in super().read(partition):
-            half = batch.num_rows // 2
-            yield batch.slice(0, half)
-            pass_by("read")
-            yield batch.slice(half)
+        PullReader._ask = _mortal_ask  # type: ignore[method-assign]
+        return super().read(partition)
+
+
+def _mortal_ask(reader: PullReader) -> None:
+    if reader._received >= READ:
+        pass_by("read")
+    _ask(reader)
 
 
 class MortalWriter(StreamWriter):
