@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 3
-SERVE_FLAGS ?= -a 127.0.0.1 -p 4222 -m 8222 -js -sd data
+RUN_FLAGS ?=
 
 .PHONY: run test test-pure lint fmt build bench soak clean
 
-run: build  ## the main job on embedded defaults
-	$(BIN)/millrace serve $(SERVE_FLAGS)
+run: build  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
+	@$(BIN)/python -m examples.orders $(RUN_FLAGS)
 
 test: lint  ## what CI runs
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
