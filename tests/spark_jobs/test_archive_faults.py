@@ -14,6 +14,7 @@ from millrace.spark.jobs.table import ParquetTable
 from millrace.spark.pipeline.load import convert_pipeline
 from millrace.spark.pipeline.progress import State
 from millrace.spark.pipeline.runner import PipelineRun
+from millrace.testing.reference import ServerKind, ServerProcess
 
 pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
 
@@ -131,9 +132,18 @@ def test_a_run_that_is_stopped_ends_between_batches(spark: Any, millrace, tmp_pa
 
 @pytest.mark.soak
 def test_wrong_credentials_and_a_server_that_is_away_are_told(spark: Any, tmp_path: Path) -> None:
-    job = archive("ANY", tmp_path / "table")
-    pipeline = convert_pipeline({"job": [job]}, "test")
-    run = PipelineRun(pipeline, spark, {"nats.servers": "nats://127.0.0.1:1"})
-    run.start()
-    run.wait()
-    assert "127.0.0.1:1" in failure(run)
+    def text_of(nats: dict[str, str]) -> str:
+        run = PipelineRun(
+            convert_pipeline({"job": [archive("ANY", tmp_path / "table")]}, "test"), spark, nats
+        )
+        run.start()
+        run.wait()
+        return failure(run)
+
+    assert "127.0.0.1:1" in text_of({"nats.servers": "nats://127.0.0.1:1"})
+    with ServerProcess(ServerKind.MILLRACE, "--user", "u", "--pass", "right", jetstream=True) as server:
+        text = text_of(
+            {"nats.servers": server.client_url, "nats.user": "u", "nats.password": "wrong-and-secret"}
+        )
+    assert "the credentials were refused" in text
+    assert "wrong-and-secret" not in text

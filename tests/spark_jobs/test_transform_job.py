@@ -102,3 +102,21 @@ def test_windows_reach_a_table_once_and_a_stream_at_each_change(
     assert [(row.begin.second, row.total) for row in closed] == [(0, 18), (10, 1)]
     live = [json.loads(message.data)["total"] for message in millrace.messages(target)]
     assert sorted(live) == [1, 11, 18, 100]
+
+
+@pytest.mark.soak
+def test_fenced_output_arrives_once(broker, run_pipeline) -> None:
+    stream = broker.create("SHOP", "orders.>")
+    target = broker.create("FENCED", "fenced.>", "fences.>", allow_atomic=True)
+    job = transform(
+        stream,
+        sql="select value.id from orders",
+        output={"subject": "fenced.all", "guarantee": "fenced", "fence_subject": "fences"},
+        dead_letters="fenced.dead",
+    )
+    orders(broker, 1, 30)
+    run_pipeline(broker, job)
+    orders(broker, 31, 30)
+    run_pipeline(broker, job)
+    found = [message for message in broker.messages(target) if message.subject == "fenced.all"]
+    assert [json.loads(message.data)["id"] for message in found] == [n for n in range(1, 61) if n % 10]
