@@ -60,6 +60,7 @@ COMPILED_MODULES: Final = (
     "millrace.broker.outlet",
     "millrace.jetstream.dedupe",
     "millrace.jetstream.ingest",
+    "millrace.jetstream.direct_sending",
     "millrace.jetstream.archive.s2",
     "millrace.jetstream.archive.entries",
     "millrace.jetstream.archive.writing",

@@ -116,11 +116,15 @@ class Responses(Subscriber):
         self._pending.pop(subject, None)
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        pending = self.find(target.subject)
+        return self.pass_on(target.subject, frame, source)
+
+    def pass_on(self, subject: bytes, frame: Frame, source: Subscriber | None) -> bool:
+        """Give an answer to who asked with this reply subject; whether anybody took it."""
+        pending = self.find(subject)
         if pending is None:
             return False
         if not pending.many:
-            self.forget(target.subject)
+            self.forget(subject)
         space = pending.importer.space
         return space.deliver(_mapped_route(space, pending.reply), frame, source) > 0
 

@@ -1,7 +1,8 @@
 """Messages for one destination of a subject space, each seen under the subject it was published on.
 
 The route to the destination is looked up once and kept while it is valid; for each subject that passes, the
-starts of the lines for its receivers are kept as well.
+starts of the lines for its receivers are kept as well.  A message may also have the destination's own name: it
+is seen as one that was published there.
 """
 
 from millrace.broker.router import Route, SubjectSpace, Target
@@ -24,7 +25,9 @@ class SubjectOutlet(Outlet):
     def send(self, subject: bytes, frame: Frame) -> int:
         route = self._route
         if route is None or not route.valid:
-            self._find_route()
+            route = self._find_route()
+        if subject == self._destination:
+            return self._space.deliver(route, frame, None)
         seen = self._seen_as.get(subject)
         if seen is None:
             seen = self._see_as(subject)
@@ -58,7 +61,7 @@ class SubjectOutlet(Outlet):
     def behind(self) -> bool:
         route = self._route
         if route is None or not route.valid:
-            return False
+            route = self._find_route()
         for target in route.plain:
             if target.owner.behind():
                 return True

@@ -2,7 +2,8 @@
 
 The request came with a reply subject of ours (``_R_.…``), which `imports.Responses` knows.  Answers that
 are published there find their way by themselves; a message that is to be seen under a subject of its own
-does not, so here the requester's own inbox is looked up, and whether anybody listens on it.
+does not, so here the requester's own inbox is looked up, and whether anybody listens on it.  A message under the
+name of the destination is an answer, and seen under the name of the inbox.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class ReplyOutlet(Outlet):
         self._inbox: Outlet | None = None
 
     def send(self, subject: bytes, frame: Frame) -> int:
+        if subject == self._destination:
+            return 1 if self._responses.pass_on(subject, frame, None) else 0
         pending = self._responses.find(self._destination)
         if pending is None:
             return 0

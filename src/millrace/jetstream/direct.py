@@ -3,24 +3,26 @@
     $JS.API.DIRECT.GET.<stream>             what to get is in the body
     $JS.API.DIRECT.GET.<stream>.<subject>   the last message of a subject
 
-One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Where a
-message comes from is told in headers behind its own.  Served while the stream allows it; otherwise
-nobody answers, and the client learns that nobody does.
+One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Served while the
+stream allows it; otherwise nobody answers, and the client learns that nobody does.
+
+Here is what is asked and which messages are meant; how an answer looks is in ``direct_sending``, and how
+batches share the time of the server in ``direct_batches``.
 """
 
 from __future__ import annotations
 
+import bisect
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream import reading
 from millrace.jetstream.api_level import beyond_ours
-from millrace.jsapi import headers as names
+from millrace.jetstream.direct_batches import NOT_FOUND, DirectBatches
+from millrace.jetstream.direct_sending import Batch, DirectSending
 from millrace.jsapi.codec import JsonError, decode_lenient
-from millrace.jsapi.go_time import format_time
 from millrace.jsapi.requests import MsgGetRequest
-from millrace.protocol import headers
 from millrace.store.errors import StoreError
 from millrace.store.record import Record
 
@@ -34,7 +36,6 @@ _PREFIX: Final = b"$JS.API.DIRECT.GET."
 _QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
 _MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
 
-_NOT_FOUND: Final = b"404 Message Not Found"
 _NO_RESULTS: Final = b"404 No Results"
 _EMPTY: Final = b"408 Empty Request"
 _MALFORMED: Final = b"408 Malformed Request"
@@ -59,10 +60,12 @@ class DirectGet:
         self._handles: list[Any] = []
         self._mirrored = ""  # what a mirror answers for
         self._record = Record()
+        self._sending = DirectSending(stream.name.encode())
+        self._batches = DirectBatches(stream, self._sending)
 
     def start(self) -> None:
         """Answer from now on, if the stream allows it."""
-        self.stop()
+        self._release()
         config = self._stream.config
         served = [config.name] if config.allow_direct else []
         if config.mirror_direct and self._mirrored:
@@ -82,6 +85,11 @@ class DirectGet:
             self.start()
 
     def stop(self) -> None:
+        """The log is about to be closed."""
+        self._release()
+        self._batches.stop()
+
+    def _release(self) -> None:
         for handle in self._handles:
             self._stream.world.release(handle)
         self._handles.clear()
@@ -105,10 +113,10 @@ class DirectGet:
         try:
             self._get(wanted(), request.reply)
         except _Refused as refused:
-            self._send_status(request.reply, refused.status)
+            self._batches.send_status(request.reply, refused.status)
         except StoreError as error:
             _log.error("%s", error)
-            self._send_status(request.reply, _NOT_FOUND)  # nats-server's word for whatever goes wrong
+            self._batches.send_status(request.reply, NOT_FOUND)  # nats-server's word for whatever goes wrong
 
     def _get(self, wanted: MsgGetRequest, reply: bytes) -> None:
         if wanted.multi_last:
@@ -129,13 +137,15 @@ class DirectGet:
             if wanted.next_by_subj:
                 seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
         if not seq or not log.has(seq):
-            raise _Refused(_NOT_FOUND)
+            raise _Refused(NOT_FOUND)
 
         def send() -> None:
             if reading.read(log, seq, self._record):
-                self._send(reply, b"" if wanted.no_hdr else self._origin(), bare=wanted.no_hdr)
+                world = self._stream.world
+                self._sending.one(self._record, reply, world.outlet(reply), wanted.no_hdr)
+                world.flush()
             else:
-                self._send_status(reply, _NOT_FOUND)
+                self._batches.send_status(reply, NOT_FOUND)
 
         reading.when_durable(self._stream, seq, send)
 
@@ -147,36 +157,9 @@ class DirectGet:
     # -- many -------------------------------------------------------------------------------------
 
     def _get_batch(self, wanted: MsgGetRequest, reply: bytes) -> None:
-        log = self._stream.log
-        pattern = _subject(wanted.next_by_subj)
-        seq = self._start(wanted)
-        pending = reading.count_from(log, seq, pattern)
-        found: list[int] = []
-        seq = reading.next_of(log, max(seq, 1), pattern)
-        while seq and len(found) < wanted.batch:
-            found.append(seq)
-            seq = reading.next_of(log, seq + 1, pattern)
-        if not found and wanted.batch > 0:
-            raise _Refused(_NOT_FOUND)
-
-        def send() -> None:
-            left, last = pending, 0
-            limit = wanted.max_bytes or self._stream.account.resources.max_pending
-            for each in found:
-                if not reading.read(log, each, self._record):
-                    continue
-                if wanted.no_hdr:
-                    self._send(reply, b"", bare=True)
-                else:
-                    left = max(left - 1, 0)
-                    self._send(reply, self._origin() + _place(left, last))
-                last = each
-                limit -= _size(self._record)
-                if limit <= 0:
-                    break
-            self._send_status(reply, b"204 EOB", _place(left, last))
-
-        reading.when_durable(self._stream, max(found, default=0), send)
+        batch = self._batch(wanted, reply, wanted.batch)
+        batch.bare = wanted.no_hdr
+        self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
 
     def _get_last_of_each(self, wanted: MsgGetRequest, reply: bytes) -> None:
         log = self._stream.log
@@ -196,61 +179,20 @@ class DirectGet:
             raise _Refused(_NO_RESULTS)
 
         def send() -> None:
-            left, last, sent = len(found), 0, 0
-            limit = wanted.max_bytes or self._stream.account.resources.max_pending
-            for each in found:
-                left -= 1
-                if each < wanted.seq:
-                    continue
-                if not reading.read(log, each, self._record):
-                    self._send_status(reply, _NOT_FOUND)
-                    return
-                self._send(reply, self._origin() + _place(left, last))
-                last = each
-                limit -= _size(self._record)
-                sent += 1
-                if limit <= 0 or sent == wanted.batch:
-                    break
-            ceiling = b"%b: %d\r\n" % (names.UP_TO_SEQUENCE.encode(), up_to)
-            self._send_status(reply, b"204 EOB", _place(left, last) + ceiling)
+            chosen = found[bisect.bisect_left(found, wanted.seq) :]
+            batch = self._batch(wanted, reply, wanted.batch if wanted.batch > 0 else _MAX_SUBJECTS)
+            batch.pending = len(chosen)
+            self._batches.pick(batch, chosen, up_to)
 
         reading.when_durable(self._stream, found[-1], send)
 
-    # -- answers ----------------------------------------------------------------------------------
-
-    def _origin(self) -> bytes:
-        """Header lines about the message at hand."""
-        record = self._record
-        return b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n" % (
-            self._stream.name.encode(),
-            record.subject(),
-            record.seq,
-            format_time(record.timestamp).encode(),
-        )
-
-    def _send(self, reply: bytes, lines: bytes, *, bare: bool = False) -> None:
-        """The message at hand, with more header lines."""
-        block: bytes | None = None
-        if not bare:
-            own = self._record.headers()
-            block = (own[:-2] if len(own) > 2 else headers.START) + lines + b"\r\n"
-        self._stream.world.publish(reply, self._record.payload(), headers=block)
-
-    def _send_status(self, reply: bytes, status: bytes, lines: bytes = b"") -> None:
-        self._stream.world.publish(reply, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
-
-
-def _place(left: int, last: int) -> bytes:
-    """Header lines that say where in a batch a message or its end is."""
-    return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (left, last)
+    def _batch(self, wanted: MsgGetRequest, reply: bytes, most: int) -> Batch:
+        room = wanted.max_bytes or self._stream.account.resources.max_pending
+        return Batch(reply, self._stream.world.outlet(reply), most, max(room, 1), 0)
 
 
 def _subject(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
-
-
-def _size(record: Record) -> int:
-    return record.subject_size + record.body_size
 
 
 def _decoded(request: Request) -> MsgGetRequest:

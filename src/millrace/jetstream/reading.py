@@ -73,27 +73,6 @@ def first_at_or_after(log: Log, timestamp: int) -> int:
     return log.next_seq(low) or log.last_seq + 1
 
 
-def count_from(log: Log, seq: int, pattern: bytes) -> int:
-    """How many messages under `pattern` there are from `seq` on."""
-    everything = pattern in _EVERYTHING
-    if seq <= log.first_seq:
-        if everything:
-            return log.messages
-        return sum(node.count for _, node in log.index.match(pattern))
-    total = 0
-    if everything:
-        later = [segment for segment in log.segments if segment.base_seq >= seq]
-        total = sum(segment.live for segment in later)
-        end = later[0].base_seq if later else log.last_seq + 1
-    else:
-        end = log.last_seq + 1
-    found = next_of(log, seq, pattern)
-    while found and found < end:
-        total += 1
-        found = next_of(log, found + 1, pattern)
-    return total
-
-
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
     """Call back when everything up to `seq` can be read: now, or after a commit.
 
