@@ -112,8 +112,8 @@ class Driver:
     def __init__(self, folder: Path, url: str, target: str, *, once: bool = True, **options: str) -> None:
         self.folder = folder
         self.target = target
-        job = {"url": url, "target": target, "options": options, "once": once}
-        self._command = [sys.executable, str(PROGRAM), json.dumps(job)]
+        self.once = once
+        self._job = {"url": url, "target": target, "options": options}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -132,10 +132,11 @@ class Driver:
 
     def start(self) -> None:
         assert self._process is None
+        job = json.dumps({**self._job, "once": self.once})
         paths = os.pathsep.join([str(PROGRAM.parent), *sys.path])
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                [sys.executable, str(PROGRAM), job],
                 env={**os.environ, "JDK_JAVA_OPTIONS": JVM, "PYTHONPATH": paths, FOLDER: str(self.folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -197,6 +198,9 @@ class Driver:
         if self.target == "files":
             return Counter(json.loads((self.folder / "rows.json").read_text()))
         return streams.copies()
+
+
+MakeDriver = Callable[..., Driver]
 
 
 def exactly_once(count: int) -> Counter[int]:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_kit import Cluster
-from conftest import MakeDriver
-from fault_kit import ClusterStreams, Driver, Streams, exactly_once
+from fault_kit import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
 from millrace.testing.reference import ServerKind, ServerProcess
 

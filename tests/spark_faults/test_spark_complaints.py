@@ -1,0 +1,104 @@
+"""What a user of Spark is told when something is wrong: the text names the cause.
+
+A missing stream in a table, a purge ahead of a query and a damaged offset are in `tests/spark`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_kit import Streams
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from millrace.testing.reference import ServerKind, ServerProcess
+
+LOGIN = {"nats.user": "ann", "nats.password": "right"}
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    config = "authorization { user: ann, password: right }"
+    with ServerProcess(ServerKind.MILLRACE, jetstream=True, config=config) as server:
+        yield server
+
+
+@pytest.fixture
+def streams(server: ServerProcess) -> Iterator[Streams]:
+    streams = Streams(server.client_url.replace("//", "//ann:right@"))
+    streams.fill(10)
+    yield streams
+    for name in ("IN", "OUT"):
+        streams.api(f"STREAM.DELETE.{name}")
+    streams.close()
+
+
+def run_query(spark: Any, server: ServerProcess, folder: Path, **options: str) -> None:
+    """One run of a query from IN to OUT."""
+    connection = {"nats.servers": server.client_url, **LOGIN}
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    rows = spark.readStream.format("jetstream").options(
+        **(connection | {"subscribe": "IN", "startingOffsets": "earliest"} | given)
+    )
+    query = (
+        rows.load().selectExpr("'OUT.x' subject", "data").writeStream.format("jetstream")
+        .options(**connection)
+        .option("checkpointLocation", str(folder))
+        .trigger(availableNow=True)
+        .start()
+    )  # fmt: skip
+    query.awaitTermination()
+
+
+def test_a_query_tells_what_it_can_not_have(
+    spark: Any, server: ServerProcess, streams: Streams, tmp_path: Path
+) -> None:
+    with pytest.raises(StreamingQueryException) as refused:
+        run_query(spark, server, tmp_path / "1", nats__password="wrong")
+    assert "NotAllowed: the credentials were refused" in str(refused.value)
+    assert server.client_url.removeprefix("nats://") in str(refused.value)
+    assert "wrong" not in str(refused.value)
+    with pytest.raises(StreamingQueryException) as missing:
+        run_query(spark, server, tmp_path / "2", subscribe="NOPE")
+    assert f"StreamMissing: there is no stream NOPE on {server.client_url}" in str(missing.value)
+    with pytest.raises(StreamingQueryException) as away:
+        run_query(spark, server, tmp_path / "3", nats__servers="nats://127.0.0.1:1", fetchTimeout="1s")
+    assert "SourceUnavailable: no connection to nats://127.0.0.1:1" in str(away.value)
+    rows = spark.range(1).selectExpr("'OUT.x' subject", "'x' data")
+    with pytest.raises(PySparkException, match="NotAllowed: the credentials were refused"):
+        rows.write.format("jetstream").options(
+            **{"nats.servers": server.client_url, "nats.user": "ann", "nats.password": "wrong"}
+        ).mode("append").save()
+
+
+def damage(file: Path, text: str) -> None:
+    """Change a file of a checkpoint, with the checksum that Hadoop would have noticed it by."""
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    file.write_text(text)
+
+
+def test_a_damaged_checkpoint_is_told_with_its_file(
+    spark: Any, server: ServerProcess, streams: Streams, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoint"
+    run_query(spark, server, folder)
+    offsets, commits, metadata = folder / "offsets" / "0", folder / "commits" / "0", folder / "metadata"
+    for file, texts, told in (
+        (offsets, ("", "v1\n", "v1\n{}\n{\n"), ("offsets/0", "offset")),
+        (commits, ("", "nothing"), ("commits/0", "commit")),
+        (metadata, ("", "{"), ("metadata",)),
+    ):
+        whole = file.read_text()
+        for text in texts:
+            damage(file, text)
+            with pytest.raises((PySparkException, Py4JJavaError)) as refused:
+                run_query(spark, server, folder)
+            found = str(refused.value)
+            print(file.name, repr(text), found[:600])
+            assert any(word in found for word in told), found
+        damage(file, whole)
+    run_query(spark, server, folder)
+    assert streams.copies().total() == 10
