@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent.parent / "client"))  # cluster_kit
 
-from fault_kit import Driver, MakeDriver
+from death_kit import Driver, MakeDriver
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
     MORTAL_FOLDER=FOLDER python mortal_driver.py '{"url": …, "target": …, "options": {…}, "once": true}'
 
-Targets are `table` (the archive job, into FOLDER/table), `files` (Spark's own Parquet sink, into FOLDER/files;
+Targets are `table` (the archive job, into FOLDER/table), `files` (Spark's own Parquet sink, to FOLDER/files;
 the sequences in it are written to FOLDER/rows.json at the end), `none` (rows are thrown away), and the
 guarantees of the sink, which copy to the stream OUT.  With `once` it ends when all that is there is written.
 """

@@ -6,7 +6,7 @@ The control, a sink that promises less, shows that doubles would be seen.
 from collections.abc import Iterator
 
 import pytest
-from fault_kit import MakeDriver, Streams, exactly_once
+from death_kit import MakeDriver, Streams, exactly_once
 
 from millrace.testing.reference import ServerKind, ServerProcess
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from fault_kit import MakeDriver, Streams, exactly_once
+from death_kit import MakeDriver, Streams, exactly_once
 
 from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.wire.blocking import BlockingLink

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from cluster_kit import Cluster
-from fault_kit import ClusterStreams, exactly_once
+from death_kit import ClusterStreams, exactly_once
 from pyspark.sql.types import StructType
 
 from millrace.spark.connecting import close_idle_links

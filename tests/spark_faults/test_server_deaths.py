@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_kit import Cluster
-from fault_kit import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
+from death_kit import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
 from millrace.testing.reference import ServerKind, ServerProcess
 

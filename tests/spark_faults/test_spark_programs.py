@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fault_kit import Streams, exactly_once, wait_until
+from death_kit import Streams, exactly_once, wait_until
 from program_kit import BIN, Program, free_port, run
 
 from millrace.testing.reference import ServerKind, ServerProcess
