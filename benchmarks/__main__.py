@@ -12,6 +12,7 @@ from benchmarks import machine, report, servers
 from benchmarks.compare import Row, compare
 from benchmarks.consumer_workloads import CONSUMERS
 from benchmarks.crew import CrewError
+from benchmarks.gateway_workloads import GATEWAY, HTTP_SERVERS, compare_servers
 from benchmarks.stream_compare import compare_publishing, compare_store
 from benchmarks.stream_snapshots import SNAPSHOTS
 from benchmarks.stream_store import STORE, StoreWorkload
@@ -118,6 +119,29 @@ def snapshots(
     if quick:
         rounds, scale = 3, scale / 10
     suite = store_suite(SNAPSHOTS, ours, theirs)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+
+
+@application.command()
+def gateway(
+    rounds: Rounds = 5,
+    scale: Scale = 1.0,
+    quick: Quick = False,
+    only: Only = None,
+    json: Json = None,
+    ours: Ours = ServerKind.MILLRACE,
+    theirs: Theirs = ServerKind.NATS_SERVER,
+) -> None:
+    """Publishing and reading over HTTP, in front of each server; and on other HTTP servers."""
+
+    def measure(row: str) -> Measure:
+        return lambda rounds, scale, progress: compare_servers(
+            row, ours, rounds=min(rounds, 3), scale=scale, progress=progress
+        )
+
+    if quick:
+        rounds, scale = 3, scale / 4
+    suite = store_suite(GATEWAY, ours, theirs) | {row: measure(row) for row in HTTP_SERVERS}
     run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
 
 

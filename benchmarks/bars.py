@@ -43,3 +43,10 @@ BARS: Final[dict[str, float]] = {
     "idle-durables publish": 1.0,
     "needles time": 2.0,
 }
+
+# What ours should reach by itself, whatever theirs does: messages a second with everything on two cores.
+FLOORS: Final[dict[str, float]] = {
+    "gateway-post": 5_000.0,
+    "gateway-post-v1": 5_000.0,
+    "gateway-batch": 100_000.0,
+}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.bars import BARS
+from benchmarks.bars import BARS, FLOORS
 from benchmarks.ceiling import CEILINGS
 from benchmarks.servers import running
 from benchmarks.workloads import Figure, Outcome, Workload
@@ -55,6 +55,11 @@ class Row:
     @property
     def bar(self) -> float | None:
         return BARS.get(self.name)
+
+    @property
+    def floor(self) -> float | None:
+        """A bar for ours alone, in the row's unit."""
+        return FLOORS.get(self.name)
 
 
 def compare(

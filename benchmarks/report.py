@@ -52,7 +52,7 @@ def show(console: Console, heading: Heading, rows: Sequence[Row], failures: dict
             _figure(row.theirs.median, row.unit),
             _coloured(row),
             f"{min(row.ratios):.2f}..{max(row.ratios):.2f}",
-            "" if row.bar is None else f"{row.bar:.2f}",
+            _bar(row),
             f"{row.ours.server_cores:.2f}",
             f"{row.theirs.server_cores:.2f}",
             f"{max(row.ours.loader_cores, row.theirs.loader_cores):.2f}",
@@ -68,7 +68,13 @@ def write_json(path: Path, heading: Heading, rows: Sequence[Row], failures: dict
         **dataclasses.asdict(heading),
         "goal": GOAL,
         "rows": [
-            {**dataclasses.asdict(row), "ratio": row.ratio, "ratios": row.ratios, "bar": row.bar}
+            {
+                **dataclasses.asdict(row),
+                "ratio": row.ratio,
+                "ratios": row.ratios,
+                "bar": row.bar,
+                "floor": row.floor,
+            }
             for row in rows
         ],
         "failures": failures,
@@ -92,6 +98,14 @@ def _figure(value: float, unit: str) -> str:
     if value < 10:
         return f"{value:.2f} {unit}"
     return f"{value:.0f} {unit}"
+
+
+def _bar(row: Row) -> str:
+    """Of the ratio, or of ours alone."""
+    if row.floor is None:
+        return "" if row.bar is None else f"{row.bar:.2f}"
+    colour = "green" if row.ours.median >= row.floor else "red"
+    return f"[{colour}]{_figure(row.floor, row.unit)}[/]"
 
 
 def _coloured(row: Row) -> str:
