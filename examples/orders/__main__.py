@@ -105,7 +105,7 @@ class OrderDesk:
         console = Console()
         if not console.is_terminal:
             print("\n".join(f"{name}: {address}" for name, address in self.addresses.items()), flush=True)
-            while not await _within(stop, 5):
+            while not await _within(stop, 2):
                 self._check()
                 print(line(await self.watcher.look()), flush=True)
             return
