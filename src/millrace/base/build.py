@@ -59,6 +59,7 @@ COMPILED_MODULES: Final = (
     "millrace.broker.connection",
     "millrace.broker.outlet",
     "millrace.jetstream.dedupe",
+    "millrace.jetstream.staging",
     "millrace.jetstream.ingest",
     "millrace.jetstream.direct_sending",
     "millrace.jetstream.archive.s2",

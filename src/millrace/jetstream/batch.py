@@ -13,12 +13,11 @@ headers show that, and ``discard_torn`` takes it away at the restart.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from millrace.jetstream.batch_checks import BatchChecks, requires_more
-from millrace.jetstream.batch_patience import Patience
 from millrace.jetstream.incoming import Incoming
+from millrace.jetstream.staging import OpenBatch, StagedMessage, Staging
 from millrace.jsapi import headers as names
 from millrace.jsapi.enums import BatchAbandonReason
 from millrace.jsapi.errors import ApiError, Err
@@ -50,22 +49,13 @@ _MOST_OF_SERVER: Final = 1000
 _MOST_BYTES: Final = 512 * 1024 * 1024  # of a stream's batches in memory
 
 
-@dataclass(slots=True)
-class _Batch:
-    """One that is not committed yet."""
-
-    messages: list[Incoming] = field(default_factory=list)
-    size: int = 0
-    patience: Patience = field(default_factory=Patience)
-
-
 class Batches:
     """The batches of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._open: dict[bytes, _Batch] = {}
-        self._size = 0
+        self.staging: Staging = Staging(stream.world.now_ns)
+        self._open = self.staging.open
 
     def __len__(self) -> int:
         return len(self._open)
@@ -93,18 +83,23 @@ class Batches:
         self._stage(batch_id, int(number), message, commit)
         if commit is not None:
             messages = self._close(batch_id).messages
+            last = messages[-1] = _incoming(messages[-1])
             if commit == _COMMIT_END:
-                messages[-1].block = headers.put(messages[-1].block, _COMMIT, _COMMIT_THIS)
-            self._commit(batch_id, messages, message.reply)
+                last.block = headers.put(last.block, _COMMIT, _COMMIT_THIS)
+            self._commit(batch_id, messages, last, message.reply)
         elif message.reply and not stream.config.no_ack:
             stream.world.publish(message.reply, b"")
 
     # -- staging ----------------------------------------------------------------------------------
 
+    @property
+    def _most(self) -> int:
+        """Messages of a batch."""
+        return self._stream.account.resources.limits.batch_max_messages or _MOST_MESSAGES
+
     def _stage(self, batch_id: bytes, number: int, message: Incoming, commit: bytes | None) -> None:
-        stream = self._stream
         is_end = commit == _COMMIT_END
-        most = stream.account.resources.limits.batch_max_messages or _MOST_MESSAGES
+        most = self._most
         too_large = number - is_end > most
         batch = self._open.get(batch_id)
         if batch is None:
@@ -130,31 +125,28 @@ class Batches:
         if not is_end:
             self._keep(batch, message)
 
-    def _keep(self, batch: _Batch, message: Incoming) -> None:
+    def _keep(self, batch: OpenBatch, message: Incoming) -> None:
         block = headers.without_status(message.block)
         message.block = headers.remove(block, _REQUIRED_LEVEL + b":", _REQUEST_INFO)
         batch.messages.append(message)
-        size = len(message.subject) + len(message.block) + len(message.payload)
-        batch.size += size
-        self._size += size
+        batch.size += len(message.subject) + len(message.block) + len(message.payload)
 
-    def _start(self, batch_id: bytes) -> _Batch:
+    def _start(self, batch_id: bytes) -> OpenBatch:
         resources = self._stream.account.resources
         limits = resources.limits
         if (
             len(self._open) >= (limits.batch_max_inflight_per_stream or _MOST_OF_STREAM)
             or resources.batches >= (limits.batch_max_inflight_total or _MOST_OF_SERVER)
-            or self._size > _MOST_BYTES
+            or sum(each.size for each in self._open.values()) > _MOST_BYTES
         ):
             raise ApiError(Err.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         resources.batches += 1
-        batch = self._open[batch_id] = _Batch()
+        batch = self._open[batch_id] = OpenBatch(self._most)
         return batch
 
-    def _close(self, batch_id: bytes) -> _Batch:
+    def _close(self, batch_id: bytes) -> OpenBatch:
         batch = self._open.pop(batch_id)
         self._stream.account.resources.batches -= 1
-        self._size -= batch.size
         batch.patience.end()
         return batch
 
@@ -165,20 +157,36 @@ class Batches:
 
     # -- committing -------------------------------------------------------------------------------
 
-    def _commit(self, batch_id: bytes, messages: list[Incoming], reply: bytes) -> None:
+    def _commit(
+        self, batch_id: bytes, messages: list[StagedMessage | Incoming], last: Incoming, reply: bytes
+    ) -> None:
         stream = self._stream
+        if not stream.straight:  # its rules may have changed since
+            messages = [_incoming(message) for message in messages]
         checks = BatchChecks(stream)
         for message in messages:
+            if isinstance(message, StagedMessage):
+                checks.count(message.subject)
+                continue
             if headers.find(message.block, _EXPECTED_LAST_MSG_ID):
                 raise ApiError(Err.ATOMIC_PUBLISH_UNSUPPORTED_HEADER, header=names.EXPECTED_LAST_MSG_ID)
             checks.check(message)
             message.reply = b""
-        messages[-1].reply = reply
-        messages[-1].ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
+        last.reply = reply
+        last.ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
         for message in messages:
-            stream.publishing.last_before(message)  # which may fail: before the first is stored
+            if isinstance(message, Incoming):
+                stream.publishing.last_before(message)  # which may fail: before the first is stored
+        now = stream.ingest.timestamp()
         for message in messages:
-            stream.publishing.store(message)
+            if isinstance(message, StagedMessage):
+                stream.ingest.store(message, now)
+            else:
+                stream.publishing.store(message, now)
+
+
+def _incoming(message: StagedMessage | Incoming) -> Incoming:
+    return message.incoming() if isinstance(message, StagedMessage) else message
 
 
 def discard_torn(log: Log) -> None:

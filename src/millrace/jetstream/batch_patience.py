@@ -15,24 +15,24 @@ _TIMEOUT_S: Final = 10.0
 
 
 class Patience:
-    """Of one batch.  A message that comes only moves the deadline; the timer looks at that when it fires."""
+    """Of one batch.  A message that comes only moves `heard_ns`; the timer looks at that when it fires."""
 
-    __slots__ = ("_deadline_ns", "_timer")
+    __slots__ = ("_timer", "heard_ns")
 
     def __init__(self) -> None:
-        self._deadline_ns = 0
+        self.heard_ns = 0  # when the last message came
         self._timer: Cancel | None = None
 
     def begin(self, stream: Stream, give_up: Callable[[], None]) -> None:
         """Wait from now on, and give up if nothing comes."""
         world = stream.world
         timeout_s = stream.account.resources.limits.batch_timeout_s or _TIMEOUT_S
-        self._deadline_ns = world.now_ns() + round(timeout_s * _NS)
+        self.heard_ns = world.now_ns()
         if self._timer is not None:
             return
 
         def fire() -> None:
-            left_ns = self._deadline_ns - world.now_ns()
+            left_ns = self.heard_ns + round(timeout_s * _NS) - world.now_ns()
             if left_ns > 0:
                 self._timer = world.call_later(left_ns / _NS, fire)
             else:

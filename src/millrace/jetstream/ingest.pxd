@@ -2,6 +2,7 @@ cimport cython
 
 from millrace.base.buffer cimport equal_bytes
 from millrace.jetstream.dedupe cimport Dedupe
+from millrace.jetstream.staging cimport StagedMessage, Staging
 from millrace.protocol.parser cimport Frame
 from millrace.protocol.replies cimport Replies
 from millrace.store.log cimport Log
@@ -25,6 +26,7 @@ cdef class Ingest:
     cdef public object limit
     cdef Log _log
     cdef Dedupe _dedupe
+    cdef Staging _staging
     cdef object _now_ns
     cdef object _dirty
     cdef object _slow
@@ -35,6 +37,7 @@ cdef class Ingest:
 
     @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
     cpdef take(self, bytes subject, Frame frame)
+    cpdef store(self, StagedMessage message, long long now)
     @cython.locals(message_id=bytes, known="unsigned long long", seq="unsigned long long")
     cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint)

@@ -2,7 +2,8 @@
 
 On the path of a message, so compiled.  It is for streams without a rule that needs a second look at each
 message, and for messages without headers, or whose only header that means something is ``Nats-Msg-Id``.
-All others are copied and go to `slow`, which is ``publishing`` and has every rule.
+Messages of atomic batches have a short way of their own (``staging``).  All others are copied and go to
+`slow`, which is ``publishing`` and has every rule.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from millrace.base.buffer import equal_bytes
 from millrace.jetstream.dedupe import Dedupe
 from millrace.jetstream.incoming import MARK_MSG_ID
+from millrace.jetstream.staging import StagedMessage, Staging
 from millrace.jsapi.limits import MAX_HEADER_BYTES
 from millrace.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
 from millrace.protocol.headers import START
@@ -38,6 +40,7 @@ class Ingest:
         self,
         log: Log,
         dedupe: Dedupe,
+        staging: Staging,
         now_ns: Callable[[], int],
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
@@ -46,6 +49,7 @@ class Ingest:
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self._log = log
         self._dedupe = dedupe
+        self._staging = staging
         self._now_ns = now_ns
         self._dirty = dirty
         self._slow = slow
@@ -62,7 +66,8 @@ class Ingest:
             or (frame.header_size > 0 and not self._is_ordinary(frame))
             or self._is_batched(frame)
         ):
-            self._slow(subject, frame.reply(), frame.headers(), frame.payload())
+            if not self.plain or frame.header_size <= 0 or not self._staging.take(subject, frame):
+                self._slow(subject, frame.reply(), frame.headers(), frame.payload())
             return
         now = self.timestamp()
         if self._id_size > 0:
@@ -77,6 +82,12 @@ class Ingest:
         if self.limit is not None:
             self.limit(subject)
         self.tell()
+
+    def store(self, message: StagedMessage, now: int) -> None:
+        """Take in a message of a batch that is being committed."""
+        self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
+        if self.limit is not None:
+            self.limit(message.subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
         """Store a message that has an id; 0 if it is a duplicate, which is answered."""

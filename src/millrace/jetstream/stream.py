@@ -76,9 +76,10 @@ class Stream:
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
         self._started = False
-        self.ingest = Ingest(
+        self.ingest: Ingest = Ingest(
             log,
             self.dedupe,
+            self.batches.staging,
             self.world.now_ns,
             lambda: account.committer.dirty(self),
             self.publishing.publish,
