@@ -24,6 +24,7 @@ BARS: Final[dict[str, float]] = {
     "one-at-a-time synced": 1.0,
     "fifty-at-a-time": 0.5,
     "fifty-at-a-time synced": 5.0,
+    "atomic-batch": 1.0,
     "million-subjects rate": 1.0,
     "million-subjects resident": 1.0,
     "restart time": 1.0,

@@ -12,6 +12,7 @@ from typing import Final
 
 from benchmarks import crew
 from benchmarks.crew import Job
+from benchmarks.stream_batches import BATCH, batching
 from benchmarks.stream_copies import copying
 from benchmarks.stream_load import WINDOW, PatientPublishers, WindowPublisher
 from benchmarks.stream_wire import Messages, create, remove, stored
@@ -127,6 +128,9 @@ STREAMS: Final = (
         _named("fifty-at-a-time", "one at a time, 50 connections", publishing(_patient(50), messages=40_000)),
         synced=True,
         synced_scale=0.1,
+    ),
+    StreamWorkload(
+        _named("atomic-batch", f"atomic batches of {BATCH}, file, 128 B", batching(messages=100_000))
     ),
     StreamWorkload(
         _named("mirror-128", "a mirror catches up, file, 128 B", copying("mirror", messages=300_000))
