@@ -4,7 +4,7 @@ A stream may not listen to subjects that the server itself answers on, unless it
 would be one answer too many.  Two streams may not listen to the same subject, nor one stream twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from millrace.jsapi.names import EVENT_ALL
 from millrace.jsapi.stream_types import RePublish, StreamConfig, SubjectTransformConfig
 from millrace.subjects.functions import TransformError
 from millrace.subjects.match import collide, is_subset
+from millrace.subjects.overlap import PatternSet
 from millrace.subjects.tokens import is_literal, valid_subject
 from millrace.subjects.transform import SubjectTransform, check_mapping
 
@@ -47,6 +48,7 @@ def complete_subjects(config: StreamConfig) -> None:
 
 
 def _check_subjects(config: StreamConfig) -> None:
+    doubled = _first_doubled(config.subjects)
     for index, subject in enumerate(config.subjects):
         if not valid_subject(subject.encode()):
             raise invalid(_BAD_SUBJECT)
@@ -57,9 +59,29 @@ def _check_subjects(config: StreamConfig) -> None:
                 raise invalid("capturing all subjects requires replicas of 1")
         if not config.no_ack:
             _check_reserved(subject.encode())
-        for other in config.subjects[index + 1 :]:
-            if patterns_collide(other, subject):
-                raise invalid(f"subject {quoted(subject)} overlaps with {quoted(other)}")
+        if index == doubled:
+            other = next(other for other in config.subjects[index + 1 :] if patterns_collide(other, subject))
+            raise invalid(f"subject {quoted(subject)} overlaps with {quoted(other)}")
+
+
+def _first_doubled(subjects: Sequence[str]) -> int | None:
+    """The index of the first valid subject that collides with a later one, valid or not."""
+    doubled = None
+    later = PatternSet()
+    later_invalid: list[str] = []
+    for index in range(len(subjects) - 1, -1, -1):
+        subject = subjects[index]
+        pattern = subject.encode()
+        if not valid_subject(pattern):
+            later_invalid.append(subject)
+            continue
+        if later.collides(pattern) or (
+            # A literal subject has nothing in common with what is no subject at all.
+            not is_literal(pattern) and any(patterns_collide(other, subject) for other in later_invalid)
+        ):
+            doubled = index
+        later.add(pattern)
+    return doubled
 
 
 def _check_reserved(subject: bytes) -> None:
@@ -74,14 +96,16 @@ def check_overlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> 
     """Refuse subjects that another stream listens to."""
     own = frozenset(config.subjects)
     all_literal = not any(map(_may_be_pattern, own))
+    patterns = PatternSet()
+    for subject in own:
+        patterns.add(subject.encode())
     for name, other in streams.items():
         if name == config.name:
             continue
         for taken in other.subjects:
             # Of two literal subjects, which almost all are, only the same collide.
             if taken in own or (
-                (_may_be_pattern(taken) or not all_literal)
-                and any(patterns_collide(subject, taken) for subject in own)
+                (_may_be_pattern(taken) or not all_literal) and patterns.collides(taken.encode())
             ):
                 raise ApiError(Err.STREAM_SUBJECT_OVERLAP)
 

@@ -1,0 +1,35 @@
+"""Whether a pattern has a subject in common with any of many."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.subjects.match import collide
+from millrace.subjects.overlap import PatternSet
+
+_TOKENS = st.sampled_from([b"a", b"b", b"c*", b"*"])
+_PATTERNS = st.one_of(
+    st.lists(_TOKENS, min_size=1, max_size=4).map(b".".join),
+    st.lists(_TOKENS, max_size=3).map(lambda tokens: b".".join([*tokens, b">"])),
+)
+
+
+@given(st.lists(_PATTERNS, max_size=5), _PATTERNS)
+def test_a_set_answers_as_all_pairs_would(patterns: list[bytes], asked: bytes) -> None:
+    found = PatternSet()
+    for pattern in patterns:
+        found.add(pattern)
+    assert found.collides(asked) == any(collide(pattern, asked) for pattern in patterns)
+
+
+def test_an_empty_set_collides_with_nothing() -> None:
+    assert not PatternSet().collides(b">")
+
+
+def test_a_prefix_is_another_subject() -> None:
+    found = PatternSet()
+    found.add(b"a.b.c")
+    assert not found.collides(b"a.b")
+    assert not found.collides(b"a.*")
+    assert found.collides(b"a.>")
+    found.add(b"a.b")
+    assert found.collides(b"a.*")
