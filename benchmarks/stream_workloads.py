@@ -14,6 +14,7 @@ from benchmarks import crew
 from benchmarks.crew import Job
 from benchmarks.stream_batches import BATCH, batching
 from benchmarks.stream_copies import copying
+from benchmarks.stream_direct import PAGE, getting
 from benchmarks.stream_load import WINDOW, PatientPublishers, WindowPublisher
 from benchmarks.stream_wire import Messages, create, remove, stored
 from benchmarks.wire import WireError
@@ -137,5 +138,14 @@ STREAMS: Final = (
     ),
     StreamWorkload(
         _named("source-128", "a source catches up, file, 128 B", copying("sources", messages=300_000))
+    ),
+    StreamWorkload(
+        _named("direct-get", f"direct get, {PAGE} at a time, 128 B", getting("all", messages=200_000))
+    ),
+    StreamWorkload(
+        _named("direct-get-filter", "the same, one subject of ten", getting("some", messages=300_000))
+    ),
+    StreamWorkload(
+        _named("direct-get-last", "direct get, the last of a subject", getting("last", messages=20_000))
     ),
 )

@@ -1,8 +1,8 @@
 """Messages for one destination of a subject space, each seen under the subject it was published on.
 
 The route to the destination is looked up once and kept while it is valid; for each subject that passes, the
-starts of the lines for its receivers are kept as well.  A message may also have the destination's own name: it
-is seen as one that was published there.
+starts of the lines for its receivers are kept as well.  A message may also have the destination's own name:
+it is seen as one that was published there.
 """
 
 from millrace.broker.router import Route, SubjectSpace, Target

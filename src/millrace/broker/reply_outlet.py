@@ -2,8 +2,8 @@
 
 The request came with a reply subject of ours (``_R_.…``), which `imports.Responses` knows.  Answers that
 are published there find their way by themselves; a message that is to be seen under a subject of its own
-does not, so here the requester's own inbox is looked up, and whether anybody listens on it.  A message under the
-name of the destination is an answer, and seen under the name of the inbox.
+does not, so here the requester's own inbox is looked up, and whether anybody listens on it.  A message under
+the name of the destination is an answer, and seen under the name of the inbox.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class ReplyOutlet(Outlet):
     def __init__(self, imports: Imports, exporter: Account, destination: bytes) -> None:
         self._imports = imports
         self._responses = imports.responses(exporter)
-        self._destination = destination
+        self.destination = destination
         self._inbox: Outlet | None = None
 
     def send(self, subject: bytes, frame: Frame) -> int:
-        if subject == self._destination:
+        if subject == self.destination:
             return 1 if self._responses.pass_on(subject, frame, None) else 0
-        pending = self._responses.find(self._destination)
+        pending = self._responses.find(self.destination)
         if pending is None:
             return 0
         if not pending.many:
-            self._responses.forget(self._destination)
+            self._responses.forget(self.destination)
         return self._inbox_of(pending).send(subject, frame)
 
     def has_interest(self) -> bool:
-        pending = self._responses.find(self._destination)
+        pending = self._responses.find(self.destination)
         return pending is not None and self._inbox_of(pending).has_interest()
 
     def behind(self) -> bool:
-        pending = self._responses.find(self._destination)
+        pending = self._responses.find(self.destination)
         return pending is not None and self._inbox_of(pending).behind()
 
     def _inbox_of(self, pending: PendingReply) -> Outlet:

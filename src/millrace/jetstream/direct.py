@@ -34,6 +34,7 @@ _log = logging.getLogger("millrace.jetstream")
 
 _PREFIX: Final = b"$JS.API.DIRECT.GET."
 _QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
+_TOKENS_BEFORE_SUBJECT: Final = 5
 _MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
 
 _NO_RESULTS: Final = b"404 No Results"
@@ -97,36 +98,39 @@ class DirectGet:
     # -- requests ---------------------------------------------------------------------------------
 
     def _take(self, request: Request) -> None:
-        self._answer(request, lambda: _checked(request))
+        self._answer(request, self._get)
 
     def _take_by_subject(self, request: Request) -> None:
-        def wanted() -> MsgGetRequest:
-            found = _checked_by_subject(request)
-            found.last_by_subj = request.subject.split(b".", 5)[5].decode(errors="surrogateescape")
-            return found
+        self._answer(request, self._get_last)
 
-        self._answer(request, wanted)
-
-    def _answer(self, request: Request, wanted: Callable[[], MsgGetRequest]) -> None:
+    def _answer(self, request: Request, get: Callable[[Request], None]) -> None:
         if not request.reply:
             return
         try:
-            self._get(wanted(), request.reply)
+            get(request)
         except _Refused as refused:
             self._batches.send_status(request.reply, refused.status)
         except StoreError as error:
             _log.error("%s", error)
             self._batches.send_status(request.reply, NOT_FOUND)  # nats-server's word for whatever goes wrong
 
-    def _get(self, wanted: MsgGetRequest, reply: bytes) -> None:
+    def _get(self, request: Request) -> None:
+        wanted = _checked(request)
         if wanted.multi_last:
-            self._get_last_of_each(wanted, reply)
+            self._get_last_of_each(wanted, request.reply)
         elif wanted.batch:
-            self._get_batch(wanted, reply)
+            self._get_batch(wanted, request.reply)
         else:
-            self._get_one(wanted, reply)
+            self._get_one(wanted, request.reply)
 
     # -- one message ------------------------------------------------------------------------------
+
+    def _get_last(self, request: Request) -> None:
+        bare = False
+        if request.payload or request.headers:
+            bare = _checked_by_subject(request).no_hdr
+        subject = request.subject.split(b".", _TOKENS_BEFORE_SUBJECT)[-1]
+        self._send_one(reading.last_of(self._stream.log, subject), request.reply, bare)
 
     def _get_one(self, wanted: MsgGetRequest, reply: bytes) -> None:
         log = self._stream.log
@@ -136,13 +140,20 @@ class DirectGet:
             seq = self._start(wanted)
             if wanted.next_by_subj:
                 seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
+        self._send_one(seq, reply, wanted.no_hdr)
+
+    def _send_one(self, seq: int, reply: bytes, bare: bool) -> None:
+        log, world = self._stream.log, self._stream.world
+        outlet = world.outlet(reply)
+        if seq and self._sending.one(log, seq, reply, outlet, bare):
+            world.flush()
+            return
         if not seq or not log.has(seq):
             raise _Refused(NOT_FOUND)
 
         def send() -> None:
             if reading.read(log, seq, self._record):
-                world = self._stream.world
-                self._sending.one(self._record, reply, world.outlet(reply), wanted.no_hdr)
+                self._sending.lone(self._record, reply, outlet, bare)
                 world.flush()
             else:
                 self._batches.send_status(reply, NOT_FOUND)

@@ -2,12 +2,14 @@
 
     asked ─▶ queue ─▶ durable messages, as they lie in the log ─▶ those that wait for a commit ─▶ 204 EOB
 
-All batches of a stream share what may go out in one turn of the event loop, so neither a large one nor many keep
-others waiting: what fits goes out while the request is taken, the rest in turns.  A batch for somebody who does
-not take what was sent waits until that is better (``Outlet.behind``): nobody is cut off for having asked for much.
+All batches of a stream share what may go out in one turn of the event loop, so neither a large one nor many
+keep others waiting: what fits goes out while the request is taken, the rest in turns.  A batch for somebody
+who does not take what was sent waits until that is better (``Outlet.behind``): nobody is cut off for having
+asked for much.
 
-Between two turns messages may come and go.  What is there when a batch comes to it belongs to it; that holds for
-messages that are not durable yet as well, which are read when they are, even if they have been replaced by then.
+Between two turns messages may come and go.  What is there when a batch comes to it belongs to it; that holds
+for messages that are not durable yet as well, which are read when they are, even if they have been replaced
+by then.
 """
 
 from __future__ import annotations

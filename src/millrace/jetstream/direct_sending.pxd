@@ -4,6 +4,7 @@ from millrace.base.buffer cimport GrowingBuffer, digits_of
 from millrace.protocol.outlet cimport Outlet
 from millrace.protocol.parser cimport Frame
 from millrace.store.cursor cimport Cursor
+from millrace.store.log cimport Log
 from millrace.store.record cimport Record
 
 cdef int _OVER
@@ -52,10 +53,14 @@ cdef class DirectSending:
     @cython.locals(record=Record)
     cpdef int run(self, Cursor cursor, Batch batch, Py_ssize_t most, Py_ssize_t most_bytes) except -1
     cpdef Py_ssize_t put(self, Record record, Batch batch) except -1
-    cpdef Py_ssize_t one(self, Record record, bytes reply, Outlet outlet, bint bare) except -1
+    @cython.locals(record=Record)
+    cpdef bint one(self, Log log, unsigned long long seq, bytes reply, Outlet outlet, bint bare) except -1
+    cpdef Py_ssize_t lone(self, Record record, bytes reply, Outlet outlet, bint bare) except -1
     @cython.locals(frame=Frame, buffer=GrowingBuffer, size=Py_ssize_t)
     cdef int _prepare_bare(self, Record record) except -1
     @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t)
     cdef int _prepare(self, Record record, Batch batch) except -1
-    @cython.locals(buffer=GrowingBuffer, second="long long", fraction="long long", digits=Py_ssize_t, text=bytes)
+    @cython.locals(
+        buffer=GrowingBuffer, second="long long", fraction="long long", digits=Py_ssize_t, text=bytes, moment=object
+    )
     cdef int _put_time(self, long long timestamp) except -1

@@ -14,6 +14,7 @@ from millrace.jsapi.go_time import format_time
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
 from millrace.store.cursor import Cursor
+from millrace.store.log import Log
 from millrace.store.record import Record
 
 # Why ``run`` stopped.
@@ -103,7 +104,15 @@ class DirectSending:
         batch.left_bytes -= record.subject_size + record.body_size
         return batch.outlet.send(batch.reply, self._frame)
 
-    def one(self, record: Record, reply: bytes, outlet: Outlet, bare: bool) -> int:
+    def one(self, log: Log, seq: int, reply: bytes, outlet: Outlet, bare: bool) -> bool:
+        """Send a durable message by itself; False if it is not there."""
+        record = self._record
+        if not log.get(seq, record):
+            return False
+        self.lone(record, reply, outlet, bare)
+        return True
+
+    def lone(self, record: Record, reply: bytes, outlet: Outlet, bare: bool) -> int:
         """Send a message by itself; how many took it."""
         if bare:
             self._prepare_bare(record)
@@ -155,7 +164,8 @@ class DirectSending:
         second = timestamp // _SECOND
         fraction = timestamp - second * _SECOND
         if second != self._second:
-            self._second_text = format_time(second * _SECOND)[:-1].encode()
+            moment = second  # no C number: the second of the lowest timestamp begins below what one can hold
+            self._second_text = format_time(moment * 1_000_000_000)[:-1].encode()
             self._second = second
         text = self._second_text
         buffer.put(text, 0, len(text))

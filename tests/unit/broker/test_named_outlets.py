@@ -1,9 +1,12 @@
 """Who counts as listening to the destination of an outlet."""
 
 import pytest
+from broker_kit import client, make_accounts
 
+from millrace.broker.options import Account
 from millrace.broker.outlet import SubjectOutlet
 from millrace.broker.router import SubjectSpace, Subscriber, Subscription
+from millrace.protocol.parser import make_frame
 
 
 def listening(space: SubjectSpace, pattern: bytes, queue: bytes | None = None) -> Subscription:
@@ -43,3 +46,32 @@ def test_one_among_others_is_enough() -> None:
     for pattern, queue in ((b">", None), (b"*", b"q"), (b"d", b"r"), (b"d", b"q")):
         listening(space, pattern, queue)
     assert outlet.is_named()
+
+
+def test_a_message_under_the_name_of_the_destination_is_seen_as_published_there() -> None:
+    broker = make_accounts(Account(name="A"))
+    outlet = SubjectOutlet(broker.accounts["A"].space, b"inbox")
+    receiver = client(broker, "A")
+    receiver.say(b"SUB inbox 1\r\nSUB * 2\r\n")
+    assert outlet.send(b"inbox", make_frame(b"", None, b"hi")) == 2
+    assert outlet.send(b"other", make_frame(b"", None, b"hi")) == 2
+    broker.tick.flush()
+    heard = receiver.heard()
+    assert all(
+        heard.count(b"MSG %b %d 2\r\nhi" % (name, sid)) == 1
+        for name in (b"inbox", b"other")
+        for sid in (1, 2)
+    )
+
+
+def test_an_outlet_that_sent_nothing_knows_who_is_behind() -> None:
+    space = SubjectSpace("A", 7)
+
+    class Slow(Subscriber):
+        def behind(self) -> bool:
+            return True
+
+    outlet = SubjectOutlet(space, b"inbox")
+    assert not outlet.behind()
+    space.subscribe(Subscription(Slow(), b"inbox", None, b"1"))
+    assert outlet.behind()

@@ -37,6 +37,22 @@ def test_a_message_crosses_the_border_under_its_own_subject() -> None:
     assert requester.heard() == b"MSG orders 1 ack 2\r\nhi\r\nMSG orders.new 1 ack 2\r\nhi\r\n"
 
 
+def test_an_answer_crosses_the_border_under_the_name_that_the_requester_gave() -> None:
+    broker, requester, outlet = asked(ResponseType.STREAM)
+    assert isinstance(outlet, ReplyOutlet)
+    assert [outlet.send(outlet.destination, MESSAGE) for _ in range(2)] == [1, 1]
+    broker.tick.flush()
+    assert requester.heard() == b"MSG inbox 1 ack 2\r\nhi\r\n" * 2
+    requester.say(b"UNSUB 1\r\n")
+    assert outlet.send(outlet.destination, MESSAGE) == 0
+
+
+def test_a_single_answer_under_that_name_is_the_only_one() -> None:
+    _, _, outlet = asked(ResponseType.SINGLETON)
+    assert isinstance(outlet, ReplyOutlet)
+    assert [outlet.send(outlet.destination, MESSAGE) for _ in range(2)] == [1, 0]
+
+
 def test_interest_is_that_of_the_requester() -> None:
     _, requester, outlet = asked(ResponseType.STREAM)
     requester.say(b"UNSUB 1\r\n")
