@@ -167,12 +167,13 @@ class Pulling:
     def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
         """TOO_BIG: for the request.  What is too big for one turn goes by itself."""
         feed = self._consumer.feed
-        if request.bytes_left > 0:
-            return feed.send(outlet, most, request.bytes_left, now)
+        own_most = request.bytes_left if request.bytes_left > 0 else _UNBOUNDED
+        if own_most <= most_bytes:
+            return feed.send(outlet, most, own_most, now)
         stopped = feed.send(outlet, most, most_bytes, now)
         if stopped != stops.TOO_BIG:
             return stopped
-        return stops.DONE if feed.sent else feed.send(outlet, 1, _UNBOUNDED, now)
+        return stops.DONE if feed.sent else feed.send(outlet, 1, own_most, now)
 
     def _settle(self, stopped: int, now: int) -> None:
         """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""

@@ -196,12 +196,13 @@ class WaitingPulls:
         """How many messages in a row may go to the request that `current` just gave.
 
         So many need no further call of `current`, and one call of `served` with their number and the sum
-        of their sizes.  It is 1 where each message has to be looked at.
+        of their sizes, which must not be more than the bytes it has left.  It is 1 where each message has to
+        be looked at.
         """
         request = self._head
         if request is None:
             return 0
-        if request.left <= 1 or request.bytes_left > 0 or self._overflow:
+        if request.left <= 1 or self._overflow:
             return 1
         other = request.next
         if self._ranked:

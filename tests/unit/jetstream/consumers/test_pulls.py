@@ -128,7 +128,7 @@ def test_a_lonely_request_may_get_its_whole_batch_in_one_run() -> None:
     ("requests", "length"),
     [
         ([("a", {"batch": 5}), ("b", {"batch": 5})], 1),
-        ([("a", {"batch": 5, "max_bytes": 1000})], 1),
+        ([("a", {"batch": 5, "max_bytes": 1000})], 5),
         ([("a", {"batch": 0})], 1),
         ([("a", {"batch": 5, "expires": SECOND, "idle_heartbeat": 1000})], 5),
     ],
