@@ -44,21 +44,21 @@ def wait_for_events(broker: Any, stream: str, count: int) -> None:
     raise AssertionError(f"{stream} has {broker.count(stream)} events, not {count}")
 
 
-def test_given_up_messages_become_letters_and_go_back(both, run_pipeline) -> None:
-    both.create("EVENTS", *EVENTS)
-    work = both.create("WORK", "work.>", retention="workqueue")
-    letters = both.create("LETTERS", "dlq.>", retention="workqueue")
-    both.fill("work", 4)
+def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> None:
+    broker.create("EVENTS", *EVENTS)
+    work = broker.create("WORK", "work.>", retention="workqueue")
+    letters = broker.create("LETTERS", "dlq.>", retention="workqueue")
+    broker.fill("work", 4)
     # 1 is terminated, 2 is refused twice and that was it, 3 is acknowledged, 4 is terminated.
     answers = {1: [b"+TERM bad order"], 2: [b"-NAK", b"-NAK"], 3: [b"+ACK"], 4: [b"+TERM gone"]}
-    consume(both, work, answers, max_deliver=2)
+    consume(broker, work, answers, max_deliver=2)
     one_more = f"$JS.API.CONSUMER.MSG.NEXT.{work}.WORKER"
-    both.link.publish(one_more, b'{"batch":1,"no_wait":true}', reply="x.y")
-    wait_for_events(both, "EVENTS", 7)
+    broker.link.publish(one_more, b'{"batch":1,"no_wait":true}', reply="x.y")
+    wait_for_events(broker, "EVENTS", 7)
     job = {"kind": "dead-letters", "name": "letters", "stream": "EVENTS", "trigger": "once"}
-    run_pipeline(both, job)
-    run_pipeline(both, {**job, "name": "letters-again"})  # from the start: the ids hold
-    found = {dict(one.headers)["Millrace-Orig-Seq"]: one for one in both.messages(letters)}
+    run_pipeline(broker, job)
+    run_pipeline(broker, {**job, "name": "letters-again"})  # from the start: the ids hold
+    found = {dict(one.headers)["Millrace-Orig-Seq"]: one for one in broker.messages(letters)}
     assert set(found) == {"1", "2", "4"}
     headers = dict(found["2"].headers)
     assert found["2"].subject == "dlq.WORK.WORKER"
@@ -70,15 +70,15 @@ def test_given_up_messages_become_letters_and_go_back(both, run_pipeline) -> Non
     assert (found["1"].data, gone["Millrace-Dlq-Gone"]) == (b"", "true")
     assert gone["Millrace-Dlq-Reason"] == "terminated: bad order"
 
-    assert [one.sequence for one in both.messages(work)] == [2]
+    assert [one.sequence for one in broker.messages(work)] == [2]
     redrive = {"kind": "redrive", "name": "back", "stream": letters}
-    run_pipeline(both, redrive)
-    run_pipeline(both, redrive)
-    [back] = both.messages(work)
+    run_pipeline(broker, redrive)
+    run_pipeline(broker, redrive)
+    [back] = broker.messages(work)
     assert (back.subject, back.data) == ("work.2", b"message 2")
     assert back.sequence == 5
     assert dict(back.headers) == {"Number": "2", "Nats-Msg-Id": f"redrive:LETTERS:{found['2'].sequence}"}
-    assert {dict(one.headers)["Millrace-Orig-Seq"] for one in both.messages(letters)} == {"1", "4"}
+    assert {dict(one.headers)["Millrace-Orig-Seq"] for one in broker.messages(letters)} == {"1", "4"}
 
 
 def test_samples_and_advisories_are_counted(spark: SparkSession, broker, run_pipeline, tmp_path) -> None:

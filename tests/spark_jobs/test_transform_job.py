@@ -57,6 +57,7 @@ def test_without_dead_letters_a_bad_payload_is_named_and_ends_the_job(millrace, 
     assert "stream SHOP, sequence 1: the payload is not JSON" in failed.failures[0].text
 
 
+@pytest.mark.soak
 def test_windows_reach_a_table_once_and_a_stream_at_each_change(
     spark: SparkSession, millrace, run_pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
