@@ -16,7 +16,8 @@ from millrace.spark.pipeline.progress import State
 from millrace.spark.pipeline.runner import PipelineRun
 from millrace.testing.reference import ServerKind, ServerProcess
 
-pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
 
 
 def archive(stream: str, table: Path, **keys: object) -> dict[str, object]:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
 
 EVENTS = ("$JS.EVENT.METRIC.CONSUMER.ACK.>", "$JS.EVENT.ADVISORY.CONSUMER.>")
 

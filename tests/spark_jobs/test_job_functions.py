@@ -26,7 +26,8 @@ from millrace.spark.jobs.transform import (
 from millrace.spark.jobs.verify import StreamResult, as_ranges, compare
 from millrace.spark.schema import default_schema
 
-pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Made = tuple[int, str, bytes]

@@ -14,7 +14,8 @@ import pytest
 from millrace.spark.jobs.files import LocalFiles
 from millrace.spark.jobs.table import ParquetTable
 
-pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
 
 MESSAGES = 2400
 LIMIT_S = 300

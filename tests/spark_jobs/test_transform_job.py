@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(600)  # generous: Spark on a busy machine
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
 
 
 def transform(stream: str, **keys: Any) -> dict[str, Any]:
