@@ -1,6 +1,8 @@
 """Run the jobs of a pipeline: each in a thread of its own, in a Spark session of its own, on one Spark.
 
-A job starts when those named in `after` are done.  The first failure stops the others; so does `stop`, which
+A job starts when those named in `after` are done, and when the one before it in the file has begun to work:
+Spark gives each new Python process ten seconds, and several that start at once keep each other from it on a
+small machine.  The first failure stops the others; so does `stop`, which
 a signal calls.  Stopping waits for running batches, up to `stop_timeout`; whatever is cut off is done again
 by the next run, from the checkpoints, with the same result.
 """
@@ -8,6 +10,7 @@ by the next run, from the checkpoints, with the same result.
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,6 +55,8 @@ _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
 _NO_WORKER: Final = "Python worker failed to connect back"
 _STARTS: Final = 4
 
+_TURN_S: Final = 20.0  # how long a job waits for the one before it to begin
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -79,6 +84,7 @@ class PipelineRun:
         self.board = ProgressBoard(self._on_change)
         self._stopping = threading.Event()
         self._ended = {job.name: threading.Event() for job in pipeline.job}
+        self._begun = {job.name: threading.Event() for job in pipeline.job}  # has told of its first batch
         self._done: set[str] = set()
         self._admin: StreamAdmin | None = None
         self._publishing = threading.Lock()
@@ -124,6 +130,7 @@ class PipelineRun:
             if not self._wait_for(job):
                 self.board.set_state(job.name, State.STOPPED)
                 return
+            self._wait_for_turn(job)
             self.board.set_state(job.name, State.RUNNING)
             text = self._work(job)
             stopped = self._stopping.is_set()
@@ -133,7 +140,18 @@ class PipelineRun:
         except Exception as error:
             self._fail(job, error)
         finally:
+            self._begun[job.name].set()
             self._ended[job.name].set()
+
+    def _wait_for_turn(self, job: AnyJob) -> None:
+        """Wait until the streaming job before this one has begun, for a while: it may have no data."""
+        before = [each.name for each in self._pipeline.job if isinstance(each, StreamingJob)]
+        if job.name not in before[1:]:
+            return
+        deadline = time.monotonic() + _TURN_S
+        begun = self._begun[before[before.index(job.name) - 1]]
+        while not begun.wait(0.1) and time.monotonic() < deadline and not self._stopping.is_set():
+            pass
 
     def _work(self, job: AnyJob) -> str:
         """Run the job; again if Spark could not start Python in time, which every job bears."""
@@ -197,6 +215,8 @@ class PipelineRun:
         self._stopping.set()
 
     def _on_change(self, progress: JobProgress) -> None:
+        if progress.batches:
+            self._begun[progress.job].set()
         self.on_change(progress)
         admin, subject = self._admin, self._pipeline.progress.subject
         if admin is not None:
