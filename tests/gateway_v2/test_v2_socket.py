@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import websockets
-from gateway_v2_kit import PATIENCE_S, Gateway
+from gateway_v2_kit import PATIENCE_S, Gateway, eventually
 
 _HOUR = 3600 * 1_000_000_000
 
@@ -145,12 +145,26 @@ async def test_a_gateway_that_stops_closes_its_sockets(gateway: Gateway) -> None
     async with websockets.connect(url) as connection:
         socket = _Socket(connection)
         await socket.next()
-        gateway.server.core.stopping.set()
+        stopping = asyncio.ensure_future(gateway.server.stop())
         assert (await socket.next())["status"] == 503
         with pytest.raises(websockets.ConnectionClosed) as closed:
             await socket.next()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
+        await stopping
+
+
+async def test_sockets_that_were_closed_do_not_count_as_connections(gateway: Gateway) -> None:
+    _, url = await _ready(gateway)
+    for _ in range(3):
+        async with websockets.connect(url):
+            pass
+
+    async def forgotten() -> bool:
+        told = (await gateway.http.get("/metrics")).text
+        return "\nmillrace_gateway_connections 1.0\n" in told  # the one that asks
+
+    await eventually(forgotten)
 
 
 async def test_a_socket_to_nothing_is_refused_with_a_problem(gateway: Gateway) -> None:

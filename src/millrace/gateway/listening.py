@@ -17,6 +17,7 @@ from millrace.gateway.http2 import Http2
 from millrace.gateway.metrics import Metrics
 from millrace.gateway.settings import Limits, Listener, Tls
 from millrace.gateway.sniffer import Sniffer
+from millrace.gateway.web_socket import WebSocket
 
 
 class Listening:
@@ -98,7 +99,8 @@ class Listening:
         self.stop_accepting()
         state = self.uvicorn_state
         for connection in list(state.connections):
-            connection.shutdown()
+            if isinstance(connection, Http1):  # a WebSocket would be closed before it is told why
+                connection.shutdown()
         await asyncio.gather(self._finish_http1(timeout_s), self.http2.stop(timeout_s))
         for transport in list(self._admitted):
             transport.abort()
@@ -120,7 +122,7 @@ def _uvicorn_config(application: Application, limits: Limits) -> Config:
     config = Config(
         cast(Any, application),
         http="httptools",
-        ws="wsproto",
+        ws=WebSocket,
         loop="none",
         lifespan="off",
         log_config=None,
@@ -128,7 +130,7 @@ def _uvicorn_config(application: Application, limits: Limits) -> Config:
         server_header=False,
         proxy_headers=False,
         ws_max_size=limits.max_body or 2**30,
-        timeout_keep_alive=int(limits.idle_timeout_s) or 365 * 24 * 3600,
+        timeout_keep_alive=cast(Any, limits.idle_timeout_s or 365 * 24 * 3600),  # parts of a second too
     )
     config.load()
     return config

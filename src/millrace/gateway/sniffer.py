@@ -15,6 +15,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from millrace.gateway.http1 import Http1, refusal
+from millrace.gateway.web_socket import WebSocket
 
 if TYPE_CHECKING:
     from millrace.gateway.listening import Listening
@@ -110,9 +111,18 @@ class _CountedHttp1(Http1):
         self._listening = listening
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        protocol = self.raw_transport.get_protocol() if self.raw_transport is not None else None
+        if isinstance(protocol, WebSocket):
+            protocol.ended = self._forget
+
+    def _forget(self) -> None:
         if self.raw_transport is not None:
             self._listening.forget(self.raw_transport)
-        super().connection_lost(exc)
 
 
 def _watch_for_death(transport: asyncio.Transport) -> None:
