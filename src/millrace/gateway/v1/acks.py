@@ -15,7 +15,7 @@ from millrace.gateway.v1.bodies import Fields, Unreadable
 from millrace.gateway.v1.consumers import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from millrace.gateway.v1.delivery import ACK, ack_subject
 from millrace.gateway.v1.rules import Rules, failed
-from millrace.gateway.v1.subscribe import SubscribeRoute
+from millrace.gateway.v1.subscribe import board_of
 
 _UNKNOWN = (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
 
@@ -23,9 +23,8 @@ _UNKNOWN = (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
 class AckRoute:
     """The handler of `POST …/consumer/{consumerName}/ack`."""
 
-    def __init__(self, rules: Rules, subscriptions: SubscribeRoute) -> None:
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._subscriptions = subscriptions
 
     async def acknowledge(self, exchange: Exchange, core: Core) -> None:
         stream, consumer = exchange.parameters
@@ -50,8 +49,7 @@ class AckRoute:
             await refuse_for(exchange, core, f"Failed to broadcast ACK <{stream_seq},{consumer_seq}>", error)
             return
         if acked:
-            board = self._subscriptions.board_of(link)
-            await board.announce((stream, consumer), stream_seq, consumer_seq)
+            await board_of(link).announce((stream, consumer), stream_seq, consumer_seq)
         elif not core.settings.strict:
             raise Conflict("no such message waits for an acknowledgement")
         await succeed(exchange, acked=acked)

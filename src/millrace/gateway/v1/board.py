@@ -69,6 +69,10 @@ class Board:
                     with contextlib.suppress(NatsError, OSError):
                         await subscription.unsubscribe()
 
+    async def close(self) -> None:
+        """The link is over, and with it what was subscribed; sessions are told by the link itself."""
+        self._link.unlisten(self._link_changed)
+
     async def announce(self, key: Key, stream_seq: int, consumer_seq: int) -> None:
         """Tell every gateway that a message was acknowledged; it is a courtesy, and may be lost."""
         self.acked(key, stream_seq)

@@ -54,5 +54,5 @@ def _dataplane(rules: Rules) -> list[Route]:
         Route("GET", "/v1/data/ready", ready, is_open=True),
         Route("POST", "/v1/data/subject/{subjectName}", publish.publish),
         Route("GET", consumer, subscriptions.subscribe, is_stream=True),
-        Route("POST", consumer + "/ack", AckRoute(rules, subscriptions).acknowledge),
+        Route("POST", consumer + "/ack", AckRoute(rules).acknowledge),
     ]

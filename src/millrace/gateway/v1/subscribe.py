@@ -11,7 +11,6 @@ import asyncio
 import re
 from typing import Any, Final
 from urllib.parse import parse_qs
-from weakref import WeakKeyDictionary
 
 from millrace.gateway.core import Core
 from millrace.gateway.error_map import envelope
@@ -32,6 +31,7 @@ _PING_S: Final = 15.0
 _HEADERS: Final = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 _KEEP_ALIVE: Final = (b"connection", b"keep-alive")
 _UNDEFINED: Final = "Unable to define dispatcher"
+_BOARD: Final = "board of v1"
 
 
 class Bound(Conflict):
@@ -70,14 +70,7 @@ class SubscribeRoute:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._boards: WeakKeyDictionary[Link, Board] = WeakKeyDictionary()
         self._open = 0
-
-    def board_of(self, link: Link) -> Board:
-        board = self._boards.get(link)
-        if board is None:
-            board = self._boards[link] = Board(link)
-        return board
 
     async def subscribe(self, exchange: Exchange, core: Core) -> None:
         stream, consumer = exchange.parameters
@@ -93,7 +86,7 @@ class SubscribeRoute:
             raise Overloaded("there are too many subscriptions")
         link = await core.links.link_for(exchange.caller.credentials)
         framing = _Framing(exchange, query.subject, consumer)
-        board = self.board_of(link)
+        board = board_of(link)
         self._open += 1
         try:
             with link.held():
@@ -176,6 +169,14 @@ class SubscribeRoute:
         await asyncio.wait([last], timeout=1.0)
         if not last.done():
             last.cancel()
+
+
+def board_of(link: Link) -> Board:
+    """It lives as long as its link: links come and go with callers' credentials."""
+    board = link.companions.get(_BOARD)
+    if not isinstance(board, Board):
+        board = link.companions[_BOARD] = Board(link)
+    return board
 
 
 class _Framing:
