@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from source_kit import Lab, Query
 
-from millrace.spark.errors import OptionError
+from millrace.spark.errors import DataLoss, OptionError
 
 MakeQuery = Callable[..., Query]
 
@@ -160,6 +160,68 @@ def test_a_failure_to_tell_does_not_fail_the_query_and_is_made_good(
     assert [len(rows) for rows in one.available_now()] == [3, 3]
     assert "was not told of progress to 7, will be" in caplog.text
     assert lab.state(stream)["messages"] == 6
+
+
+def test_an_idle_query_does_not_tell_again_and_again_what_was_refused(
+    lab: Lab, query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = lab.stream(deny_purge=True)
+    lab.fill(stream, 3)
+    one = query(stream, commitMode="purge")
+    one.batch()
+    for _ in range(20):
+        assert not one.plan()
+    assert caplog.text.count("was not told of progress to 4, will be") < 20
+
+
+@pytest.mark.parametrize("on_loss", ["true", "false"])
+def test_a_stream_that_was_created_again_is_not_purged_for_the_old_one(
+    lab: Lab, query: MakeQuery, on_loss: str
+) -> None:
+    stream = lab.stream(retention="workqueue", allow_direct=True)
+    lab.fill(stream, 10)
+    one = query(stream, commitMode="purge")
+    one.batch()
+    lab.delete(stream)
+    lab.create_again(stream, retention="workqueue", allow_direct=True)
+    lab.fill(stream, 5)
+    one.restart(failOnDataLoss=on_loss)
+    if on_loss == "true":
+        with pytest.raises(DataLoss, match="deleted and created again"):
+            one.plan()
+        assert lab.state(stream)["messages"] == 5
+        return
+    assert len(one.batch() or []) == 5
+    assert one.batch() is None
+    assert lab.state(stream)["messages"] == 0
+
+
+def test_a_durable_that_was_deleted_is_made_again_where_the_query_stands(lab: Lab, query: MakeQuery) -> None:
+    stream = lab.stream()
+    lab.fill(stream, 4)
+    one = query(stream, commitMode="consumer", durable="spark-q")
+    one.available_now()
+    lab.api(f"CONSUMER.DELETE.{stream}.spark-q")
+    lab.fill(stream, 3)
+    assert len(one.available_now()) == 1
+    assert durable(lab, stream)["config"]["opt_start_seq"] == 8
+    assert durable(lab, stream)["num_pending"] == 0
+
+
+def test_a_stream_that_a_pattern_finds_later_has_its_durable_before_it_is_read(
+    lab: Lab, query: MakeQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.spark.catalog._PATTERN_AGE_S", 0.0)
+    first = lab.stream(retention="interest", allow_direct=True)
+    second = f"{first}x"
+    one = query(first, commitMode="consumer", durable="spark-q")
+    del one.options["subscribe"]
+    one.restart(subscribePattern=f"{first}x?")
+    one.plan()
+    lab.create_again(second, retention="interest", allow_direct=True)
+    one.plan()
+    lab.fill(second, 3)  # which an interest stream without consumers would drop
+    assert len(one.batch() or []) == 3
 
 
 def test_nothing_is_told_by_default(lab: Lab, query: MakeQuery) -> None:

@@ -1,34 +1,49 @@
 """Telling JetStream how far a query has come, after Spark has written it down itself.
 
-    none      nothing is told; progress is in the checkpoint and nowhere else consumer  a durable consumer
-    stands where the query stands, so every NATS tool shows its lag, and an interest
-              stream keeps what the query has not read
+    none      nothing is told; progress is in the checkpoint and nowhere else
+    consumer  a durable consumer stands where the query stands, so every NATS tool shows its lag, and an
+              interest stream keeps what the query has not read
     purge     what was read is removed: how a work queue is drained
 
 It is a side effect after the fact.  Called with an offset that is in Spark's commit log, it may be called
-again with the same one, and a failure is logged and made good by the next call: it never fails the query.
-Single messages are never acknowledged.
+again with the same one, and a failure is logged and made good by a later call: it never fails the query.
+Single messages are never acknowledged.  A stream that was deleted and created again is told nothing of the
+old one's progress: its messages have the old sequences, and nobody has read them.
 
 A durable belongs to one query.  The query claims it with a name that is in its offsets, hence in its
-checkpoint; a consumer that carries another query's name is refused."""
+checkpoint; a consumer that carries another query's name is refused.
+"""
 
 import logging
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from millrace.base.ids import nuid
 from millrace.jsapi.errors import Err
 from millrace.spark.connecting import Server, explained
 from millrace.spark.errors import OptionError
-from millrace.spark.offsets import Offset
+from millrace.spark.offsets import Offset, Position
 from millrace.spark.options import SourceOptions
 from millrace.spark.streams import StreamFacts
-from millrace.wire.errors import ApiRefused, NoResponders, WireError
+from millrace.wire.errors import ApiRefused, NoResponders, RequestTimeout, WireError
 
 logger: Final = logging.getLogger("millrace.spark")
 
 OWNER: Final = "millrace.spark.query"  # key in the metadata of a durable
 _NO_CONSUMER: Final = Err.CONSUMER_NOT_FOUND.value[1]
+_FIRST_PAUSE_S: Final = 1.0  # before the same thing is told again: an idle query would do it all the time
+_LONGEST_PAUSE_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Progress that could not be told."""
+
+    at: Position
+    pause_s: float
+    again_at: float
 
 
 class Commits:
@@ -37,7 +52,9 @@ class Commits:
     def __init__(self, options: SourceOptions, server: Server) -> None:
         self._options = options
         self._server = server
-        self._told: dict[str, int] = {}
+        self._told: dict[str, Position] = {}
+        self._failed: dict[str, _Failure] = {}
+        self._begun: set[tuple[str, str]] = set()  # names and ids of streams
         self._claimed: set[str] = set()
         self._checked: set[str] = set()
 
@@ -70,25 +87,32 @@ class Commits:
                 )
             self._checked.add(name)
 
-    def begin(self, offset: Offset, streams: Mapping[str, StreamFacts]) -> None:
-        """A query starts at this offset: where durables are moved, they have to be there from now on."""
+    def begin(self, offset: Offset) -> None:
+        """Streams are read from this offset on: durables that are moved have to be there from now on."""
         if self._options.commit_mode != "consumer":
             return
         for name, at in offset.streams.items():
+            if (name, at.id) in self._begun:
+                continue
             with explained(self._options.connection, name):
                 found = self._info(name)
                 if found is None:
-                    self._create(name, at.next, streams[name])
+                    self._create(name, at.next)
                 else:
-                    self._refuse_foreign(name, found, None)
+                    self._refuse_foreign(name, found, offset.query)
+            self._begun.add((name, at.id))
 
-    def tell(self, offset: Offset) -> None:
-        """JetStream may know now that everything before this offset has been dealt with."""
+    def tell(self, offset: Offset, streams: Mapping[str, StreamFacts]) -> None:
+        """JetStream may know now that everything before this offset has been dealt with.
+
+        `streams` are as they stand now: those of the offset that are not among them are left alone.
+        """
         mode = self._options.commit_mode
         if mode == "none" or offset.is_initial:
             return
         for name, at in offset.streams.items():
-            if self._told.get(name) == at.next:
+            facts = streams.get(name)
+            if facts is None or facts.id != at.id or not self._is_due(name, at):
                 continue
             try:
                 if mode == "purge":
@@ -96,9 +120,23 @@ class Commits:
                 else:
                     self._move(name, at.next, offset.query)
             except WireError as error:
+                self._note_failure(name, at)
                 logger.warning("stream %s was not told of progress to %d, will be: %s", name, at.next, error)
             else:
-                self._told[name] = at.next
+                self._told[name] = at
+                self._failed.pop(name, None)
+
+    def _is_due(self, name: str, at: Position) -> bool:
+        if self._told.get(name) == at:
+            return False
+        failure = self._failed.get(name)
+        return failure is None or failure.at != at or time.monotonic() >= failure.again_at
+
+    def _note_failure(self, name: str, at: Position) -> None:
+        before = self._failed.get(name)
+        again = before is not None and before.at == at
+        pause_s = min(2 * before.pause_s, _LONGEST_PAUSE_S) if before and again else _FIRST_PAUSE_S
+        self._failed[name] = _Failure(at, pause_s, time.monotonic() + pause_s)
 
     def _purge(self, stream: str, before: int) -> None:
         for subject in self._options.filters or (None,):
@@ -117,13 +155,19 @@ class Commits:
             self._server.api_once(f"CONSUMER.RESET.{stream}.{durable}", {"seq": following})
         except NoResponders:
             self._replace(stream, following, query)  # a server older than 2.14
+        except RequestTimeout:
+            if self._info(stream) is not None:
+                raise
+            # No server answers for a consumer that is not there: it was deleted, perhaps with its stream.
+            self._claimed.discard(stream)
+            self._claim(stream, following, query)
 
     def _claim(self, stream: str, following: int, query: str | None) -> None:
         """Put the query's name on the durable, or find that it is there."""
         found = self._info(stream)
         if found is None:
             logger.warning("durable %s of stream %s is gone; created again", self._options.durable, stream)
-            self._create(stream, following, None, query)
+            self._create(stream, following, query)
         else:
             self._refuse_foreign(stream, found, query)
             config = found["config"]
@@ -135,10 +179,10 @@ class Commits:
     def _replace(self, stream: str, following: int, query: str | None) -> None:
         found = self._info(stream)
         if found is None:
-            self._create(stream, following, None, query)
+            self._create(stream, following, query)
             return
         self._server.api_once(f"CONSUMER.DELETE.{stream}.{self._options.durable}")
-        self._create(stream, following, None, query)
+        self._create(stream, following, query)
 
     def _info(self, stream: str) -> dict[str, Any] | None:
         try:
@@ -148,9 +192,7 @@ class Commits:
                 return None
             raise
 
-    def _create(
-        self, stream: str, following: int, facts: StreamFacts | None, query: str | None = None
-    ) -> None:
+    def _create(self, stream: str, following: int, query: str | None = None) -> None:
         config: dict[str, Any] = {
             "durable_name": self._options.durable,
             "name": self._options.durable,

@@ -5,9 +5,10 @@ Another instance, which has been asked nothing, goes to the tasks.  What a batch
 offset alone (`offsets`), which makes these harmless:
 
     initialOffset is asked twice or three times, also by a new process: the second answer is Spark's start of
-    the first batch, and "latest" is another one by then a batch is planned again after a restart, perhaps
-    with other options commit is not called for the last batch of a run: the start given to latestOffset is
-    committed too, and that call is made
+        the first batch, and "latest" is another one by then
+    a batch is planned again after a restart, perhaps with other options
+    commit is not called for the last batch of a run: the start given to latestOffset is committed too, and
+        that call is made
 
 Spark asks some eighty times a second when a query is idle, so one question goes to the server each time, over
 one connection.
@@ -98,17 +99,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 start = self._within(name, facts, start)
                 positions[name] = Position(facts.id, start, start, 0)
             offset = Offset(positions, commits.new_query_name())
-            commits.begin(offset, streams)
+            commits.begin(offset)
             self._initial = offset.to_dict()
         return self._initial
 
     def latestOffset(self, start: OffsetDict, limit: ReadLimit) -> OffsetDict:
         before = parse(start)
         catalog, commits = self._connected()
-        if start != self._initial:
-            commits.tell(before)
         streams = catalog.refresh()
+        if start != self._initial:
+            commits.tell(before, streams)
         commits.check(streams)
+        commits.begin(_new_streams(before, streams))
         backlogs = self._backlogs(before, streams)
         if not any(backlog.count for backlog in backlogs.values()):
             self._held_since = None
@@ -150,8 +152,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planned or [nothing()]
 
     def commit(self, end: OffsetDict) -> None:
-        _, commits = self._connected()
-        commits.tell(parse(end))
+        catalog, commits = self._connected()
+        commits.tell(parse(end), catalog.known() or catalog.refresh())
 
     def stop(self) -> None:
         """Spark does not always call it; the end of the process does the same."""
@@ -220,6 +222,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._catalog = Catalog(self._options, self._server)
             self._commits = Commits(self._options, self._server)
         return self._catalog, self._commits
+
+
+def _new_streams(before: Offset, streams: Mapping[str, StreamFacts]) -> Offset:
+    """Where the streams begin that a pattern did not match before."""
+    positions = {
+        name: Position(facts.id, facts.first, facts.first, 0)
+        for name, facts in streams.items()
+        if name not in before.streams
+    }
+    return Offset(positions, before.query)
 
 
 def _of_stream(partition: RangePartition, identity: str) -> RangePartition:
