@@ -1,18 +1,25 @@
 """A gateway in front of either kind of server, and a stream behind it."""
 
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from gateway_kit import Gateway, Lab, running_gateway, settings_for
+from gateway_kit import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
 from millrace.gateway.settings import Settings
 from millrace.testing.reference import ServerKind, ServerProcess
 
-MakeGateway = Callable[..., Awaitable[Gateway]]
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_stays_is_not_searched() -> Iterator[None]:
+    """Modules are most of what the collector would look at after each test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -164,6 +164,9 @@ def payload_of(line: dict[str, Any]) -> str:
     return base64.b64decode(line["b64_msg"]).decode()
 
 
+MakeGateway = Callable[..., Awaitable[Gateway]]
+
+
 @contextlib.asynccontextmanager
 async def running_gateway(settings: Settings, *, wait: bool = True) -> AsyncIterator[Gateway]:
     """A gateway that is ready, unless nobody waits for that."""

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import httpx
 import nkeys
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, GatewayProcess, eventually, settings_for, write
+from gateway_kit import PATIENCE_S, Gateway, GatewayProcess, MakeGateway, eventually, settings_for, write
 
-from conftest import MakeGateway
 from millrace.gateway.settings import Auth, Logging
 from millrace.testing.reference import ServerProcess
 

@@ -8,9 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, GatewayProcess, Lab, Lines, eventually, is_ready, payload_of
+from gateway_kit import (
+    PATIENCE_S,
+    Gateway,
+    GatewayProcess,
+    Lab,
+    Lines,
+    MakeGateway,
+    eventually,
+    is_ready,
+    payload_of,
+)
 
-from conftest import MakeGateway
 from millrace.testing.fault_proxy import FaultProxy
 from millrace.testing.reference import ServerProcess
 

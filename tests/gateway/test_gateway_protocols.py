@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, Lab, curl, eventually, settings_for, with_limits
+from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, curl, eventually, settings_for, with_limits
 
-from conftest import MakeGateway
 from millrace.gateway.settings import Cors, Listener, Tls
 from millrace.testing.certs import CertificateAuthority
 from millrace.testing.reference import ServerKind, ServerProcess

@@ -12,9 +12,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from gateway_kit import settings_for
+from gateway_kit import MakeGateway, settings_for
 
-from conftest import MakeGateway
 from millrace.gateway.settings import Group
 from millrace.testing.reference import ServerProcess
 

@@ -4,9 +4,8 @@ import base64
 
 import msgspec
 import pytest
-from gateway_kit import Gateway, Lab, settings_for, with_limits
+from gateway_kit import Gateway, Lab, MakeGateway, settings_for, with_limits
 
-from conftest import MakeGateway
 from millrace.testing.reference import ServerProcess
 
 

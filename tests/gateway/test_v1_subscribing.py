@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Lab, eventually, payload_of, settings_for, with_limits
+from gateway_kit import Gateway, Lab, MakeGateway, eventually, payload_of, settings_for, with_limits
 
-from conftest import MakeGateway
 from millrace.testing.reference import ServerProcess
 
 SECOND_NS = 1_000_000_000

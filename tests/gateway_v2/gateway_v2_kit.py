@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -103,6 +105,51 @@ class Lines:
     async def rest(self) -> list[str]:
         async with asyncio.timeout(PATIENCE_S):
             return [line async for line in self._lines]
+
+
+class GatewayProcess:
+    """`millrace gateway` as a process, which can be killed."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self._process = process
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.communicate()
+
+
+@asynccontextmanager
+async def gateway_process(nats_url: str) -> AsyncIterator[GatewayProcess]:
+    """One that has its connection to NATS."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "millrace", "gateway", "--host", "127.0.0.1", "--port", "0"),
+        *("--server", nats_url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        line = (await process.stdout.readline()).decode()
+    listens = re.search(r"listens on \S+:(\d+)", line)
+    assert listens, line
+    made = GatewayProcess(process, int(listens[1]))
+    try:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
+
+            async def is_ready() -> bool:
+                return (await http.get(f"{made.url}/v1/data/ready")).status_code == 200
+
+            await eventually(is_ready)
+        yield made
+    finally:
+        await made.kill()
 
 
 async def eventually(question: Callable[[], Awaitable[bool]]) -> None:

@@ -139,6 +139,34 @@ async def test_a_deleted_consumer_closes_the_socket_with_a_problem(gateway: Gate
         assert closed.value.rcvd.code == 4404
 
 
+async def test_a_message_that_came_again_takes_one_place_of_the_window(gateway: Gateway) -> None:
+    await gateway.add_stream()
+    consumer = await gateway.add_consumer(ack_wait=200_000_000)
+    await gateway.publish("1")
+    async with websockets.connect(f"{gateway.ws_url}{consumer}/socket?window=2") as connection:
+        socket = _Socket(connection)
+        first, again = await socket.next(), await socket.next()
+        assert [each["data"] for each in (first, again)] == ["1", "1"]
+        await socket.say(op="ack", ack_id=again["ack_id"], confirm=True, id=1)
+        while (await socket.next())["type"] != "result":  # it may have come once more before
+            pass
+        await gateway.publish("2", "3")
+        seen = {(await socket.next())["data"]}
+        while len(seen) < 2:
+            seen.add((await socket.next())["data"])
+        assert seen == {"2", "3"}
+
+
+async def test_an_ack_of_all_before_makes_room_for_as_many(gateway: Gateway) -> None:
+    _, url = await _ready(gateway, ack_policy="all")
+    await gateway.publish("1", "2", "3", "4")
+    async with websockets.connect(f"{url}?window=2") as connection:
+        socket = _Socket(connection)
+        assert (await socket.next())["data"] == "1"
+        await socket.say(op="ack", ack_id=(await socket.next())["ack_id"])
+        assert [(await socket.next())["data"] for _ in range(2)] == ["3", "4"]
+
+
 async def test_a_gateway_that_stops_closes_its_sockets(gateway: Gateway) -> None:
     _, url = await _ready(gateway)
     await gateway.publish("1")

@@ -28,6 +28,7 @@ class Core:
         self.cross_origin = CrossOrigin(settings.cors, settings.request_id_header)
         self.metrics = Metrics()
         self.published = self.metrics.published.labels("v1")
+        self.published_v2 = self.metrics.published.labels("v2")
         self.delivered = self.metrics.delivered.labels("v1")
         self.access_log = AccessLog(settings.logging)
         self.stopping = asyncio.Event()  # set: streams say goodbye and end

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -71,6 +71,22 @@ class _Refusal(msgspec.Struct):
     code: int = 500
     err_code: int = 0
     description: str = ""
+
+
+class _Hold:
+    """What `Link.held` gives."""
+
+    __slots__ = ("_link",)
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __enter__(self) -> Link:
+        self._link.hold(1)
+        return self._link
+
+    def __exit__(self, *_: object) -> None:
+        self._link.hold(-1)
 
 
 class Link:
@@ -166,15 +182,14 @@ class Link:
     def unlisten(self, listener: Listener) -> None:
         self._listeners.discard(listener)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[Link]:
-        """Keep the link from being closed as idle, for the life of a stream."""
-        self._holders += 1
-        try:
-            yield self
-        finally:
-            self._holders -= 1
-            self.last_used = asyncio.get_running_loop().time()
+    def held(self) -> _Hold:
+        """Keep the link from being closed as idle, for the life of a request or stream."""
+        return _Hold(self)
+
+    def hold(self, difference: int) -> None:
+        """Called by what `held` gives."""
+        self._holders += difference
+        self.last_used = asyncio.get_running_loop().time()
 
     @property
     def is_held(self) -> bool:

@@ -27,13 +27,11 @@ from millrace.gateway.errors import (
 )
 from millrace.gateway.settings import Nats
 from millrace.wire import errors as wire
-from millrace.wire.async_publisher import AsyncPublisher, receipt_of
+from millrace.wire.async_publisher import AsyncPublisher
 from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
-from millrace.wire.publishing import Receipts
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
 _NOT_IN_VALUES: Final = re.compile(r"[\r\n\0]")
-_DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
 
 
 class PubAck(msgspec.Struct):
@@ -55,11 +53,9 @@ class LinkPublisher:
         self.wire = AsyncPublisher(
             _wire_options(options, credentials),
             timeout_s=options.publish_timeout_s or 3600.0,
-            on_error=self._told,
         )
         self._connecting: asyncio.Task[None] | None = None
         self._was_connected = False
-        self._open: dict[bytes, set[asyncio.Future[Receipts]]] = {}
 
     async def connect(self) -> AsyncPublisher:
         """The publisher, once it was connected; LinkDown or Unauthorized if it can not be."""
@@ -81,21 +77,11 @@ class LinkPublisher:
         """Store one message."""
         if not self._was_connected:
             await self.connect()
-        name = subject.encode()
         block = header_block(headers.items()) if headers else b""
-        done = await self.wire.submit(((name, block, payload),))
-        waiting = self._open.get(name)
-        if waiting is None:
-            waiting = self._open[name] = set()
-        waiting.add(done)
         try:
-            receipt = receipt_of(await done, 0)
+            receipt = await self.wire.publish(subject.encode(), payload, block)
         except wire.WireError as error:
             raise error_of(error) from error
-        finally:
-            waiting.discard(done)
-            if not waiting:
-                self._open.pop(name, None)
         details = receipt.details
         if details is None:
             return PubAck(receipt.stream, receipt.seq, receipt.duplicate, receipt.domain)
@@ -114,15 +100,6 @@ class LinkPublisher:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
         await self.wire.close()
-
-    def _told(self, text: str) -> None:
-        """What the server does not permit it never answers; it says so out of turn."""
-        match = _DENIED.search(text)
-        if match is None:
-            return
-        for done in self._open.get(match[1].encode(), ()):
-            if not done.done():
-                done.set_exception(PermissionDenied(f"nats: {text}"))
 
 
 def header_block(pairs: Iterable[tuple[str, str]]) -> bytes:
@@ -147,6 +124,8 @@ def error_of(error: wire.WireError) -> GatewayError:
             return LinkTimeout("NATS did not answer in time: whether it is stored is not known")
         case wire.NoResponders():
             return NoResponders()
+        case wire.PermissionViolation():
+            return PermissionDenied(f"nats: {error}")
         case wire.ApiRefused():
             return JetStreamRefused(error.code, error.err_code, error.description)
         case wire.BadMessage():

@@ -15,15 +15,15 @@ it is unknown.  The publisher connects again by itself, for ever, and refuses me
 import asyncio
 import copy
 import random
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from millrace.wire.async_connection import PING_INTERVAL_S, AsyncConnection, open_connection
-from millrace.wire.errors import AuthorizationViolation, NotConnected, WireError
+from millrace.wire.errors import AuthorizationViolation, NotConnected, PermissionViolation, WireError
 from millrace.wire.login import ServerInfo, known_servers, new_inbox
 from millrace.wire.options import LinkOptions
-from millrace.wire.parser import Parser
 from millrace.wire.publishing import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
 
 DEFAULT_ANSWER_S: Final = 10.0
@@ -31,6 +31,7 @@ _FLUSH_AT: Final = 128 * 1024  # bytes of frames that are written before the tur
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
 _SID: Final = 1
+_DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
 
 StateCallback = Callable[[bool, str], None]  # connected or not, and to whom or why not
 
@@ -56,13 +57,11 @@ class AsyncPublisher:
         timeout_s: float = DEFAULT_ANSWER_S,
         ping_interval_s: float = PING_INTERVAL_S,
         on_state: StateCallback | None = None,
-        on_error: Callable[[str], None] | None = None,
     ) -> None:
         self._options = options
         self._timeout_s = timeout_s
         self._ping_interval_s = ping_interval_s
         self._on_state = on_state
-        self._on_error = on_error  # told what the server does not permit, which it does not answer
         self._inbox = new_inbox(options)
         self._window = PublishWindow(self._inbox.encode(), limit)
         self._wake_at = max(limit // 4, 1)
@@ -99,8 +98,8 @@ class AsyncPublisher:
         servers = known_servers(self._options, self._info)
         random.shuffle(servers)
         for server in servers:
-            connection = AsyncConnection(server, self._receive, self._received, self._wake, self._lost)
-            connection.told = self._on_error
+            connection = AsyncConnection(server, self._window.settle, self._received, self._wake, self._lost)
+            connection.told = self._told
             try:
                 await open_connection(self._options, connection, ping_interval_s=self._ping_interval_s)
             except NotConnected as error:
@@ -162,8 +161,19 @@ class AsyncPublisher:
 
     async def publish(self, subject: bytes, payload: bytes, headers: bytes = b"") -> Receipt:
         """Publish one message and return where it was stored; raises what went wrong."""
-        receipts = await self.publish_many(((subject, headers, payload),))
-        return receipt_of(receipts, 0)
+        window = self._window
+        problem = window.problem(subject, len(headers), len(payload))
+        if problem is None and not self._has_room():
+            await self._wait_for_room()
+        if problem is None and self._connection is None:
+            problem = self._problem
+        if problem is not None:
+            raise copy.copy(problem)
+        done, receipts = self._awaited()
+        window.add(receipts, subject, headers, payload)
+        receipts.seal()
+        self._plan_flush()
+        return receipt_of(await done, 0)
 
     async def publish_many(self, messages: Iterable[tuple[bytes, bytes, bytes]]) -> Receipts:
         """Publish messages (subject, header block or empty, payload); the outcome of each, in order."""
@@ -172,26 +182,32 @@ class AsyncPublisher:
     async def submit(self, messages: Iterable[tuple[bytes, bytes, bytes]]) -> "asyncio.Future[Receipts]":
         """The same, but back as soon as all of them are on their way: who submits one batch after the other
         has them stored in that order, and awaits the outcomes when it likes."""
-        done: asyncio.Future[Receipts] = asyncio.get_running_loop().create_future()
-        receipts = Receipts(lambda made: None if done.done() else done.set_result(made))
+        done, receipts = self._awaited()
         window = self._window
-        for subject, headers, payload in messages:
-            problem = window.problem(subject, len(headers), len(payload))
-            if problem is None and not self._has_room():
+        waiting = messages if isinstance(messages, list) else list(messages)
+        place = 0
+        while place < len(waiting):
+            if not self._has_room():
                 await self._wait_for_room()
-            if problem is None and self._connection is None:
-                problem = self._problem
-            if problem is not None:
-                receipts.refuse(problem)
+            if self._connection is None:
+                receipts.refuse(self._problem)
+                place += 1
                 continue
-            window.add(receipts, subject, headers, payload)
+            place = window.add_some(receipts, waiting, place, _FLUSH_AT)
             if window.frames.size >= _FLUSH_AT:
                 self._flush()
-        if window.frames.size and not self._flush_planned:
-            self._flush_planned = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._plan_flush()
         receipts.seal()
         return done
+
+    def _awaited(self) -> "tuple[asyncio.Future[Receipts], Receipts]":
+        done: asyncio.Future[Receipts] = asyncio.get_running_loop().create_future()
+        return done, Receipts(lambda made: None if done.done() else done.set_result(made))
+
+    def _plan_flush(self) -> None:
+        if self._window.frames.size and not self._flush_planned:
+            self._flush_planned = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def _has_room(self) -> bool:
         connection = self._connection
@@ -216,8 +232,11 @@ class AsyncPublisher:
 
     # -- outcomes -----------------------------------------------------------------------------------
 
-    def _receive(self, parser: Parser) -> None:
-        self._window.settle(parser)
+    def _told(self, text: str) -> None:
+        """What the server does not permit it never answers; it says so out of turn."""
+        match = _DENIED.search(text)
+        if match is not None:
+            self._window.deny(match[1].encode(), PermissionViolation(text))
 
     def _received(self) -> None:
         if self._waiters and (self._window.free() >= self._wake_at):

@@ -7,6 +7,7 @@
     ├── RequestTimeout            no answer in time: whether it was done is unknown
     ├── NoResponders              nobody listens: it was certainly not done
     ├── ApiRefused                JetStream answered with an error
+    ├── PermissionViolation       the server does not let us publish there: it was not done
     ├── BadMessage                a message that no server takes: it was not sent
     └── BadOptions                what was asked for can not be: nothing was tried
 
@@ -46,6 +47,10 @@ class RequestTimeout(WireError):
 
 class NoResponders(WireError):
     """Nobody listens on that subject."""
+
+
+class PermissionViolation(WireError):
+    """These credentials may not publish to that subject."""
 
 
 class ApiRefused(WireError):

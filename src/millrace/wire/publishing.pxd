@@ -57,6 +57,7 @@ cdef class PublishWindow:
     cdef Py_ssize_t _capacity
     cdef list _owners
     cdef list _places
+    cdef list _subjects
     cdef long long _lowest
     cdef long long _next
     cdef Py_ssize_t _open
@@ -67,7 +68,12 @@ cdef class PublishWindow:
     cpdef Py_ssize_t free(self) noexcept
     cpdef Py_ssize_t open_count(self) noexcept
     cpdef object problem(self, bytes subject, Py_ssize_t header_size, Py_ssize_t payload_size)
+    @cython.locals(number="long long")
     cpdef long long add(self, Receipts receipts, bytes subject, bytes headers, bytes payload) except *
+    @cython.locals(place=Py_ssize_t, count=Py_ssize_t, subject=bytes, headers=bytes, payload=bytes)
+    cpdef Py_ssize_t add_some(
+        self, Receipts receipts, list messages, Py_ssize_t start, Py_ssize_t most_bytes
+    ) except -1
     @cython.locals(number="long long", frames=FrameBuffer, slot=Py_ssize_t)
     cdef long long put(
         self, Receipts receipts,
@@ -96,5 +102,7 @@ cdef class PublishWindow:
     cpdef object oldest(self)
     cpdef Py_ssize_t expire(self, double written_before, double timeout_s) except -1
     cpdef Py_ssize_t fail_all(self, error) except -1
+    @cython.locals(number="long long", count=Py_ssize_t, slot=Py_ssize_t, receipts=Receipts)
+    cpdef Py_ssize_t deny(self, bytes subject, error) except -1
     @cython.locals(number="long long", count=Py_ssize_t, slot=Py_ssize_t, receipts=Receipts)
     cdef Py_ssize_t _give_up(self, long long upper, error) except -1

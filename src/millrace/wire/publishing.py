@@ -193,6 +193,7 @@ class PublishWindow:
         self._capacity = limit
         self._owners: list[Receipts | None] = [None] * limit
         self._places: list[int] = [0] * limit
+        self._subjects: list[bytes | None] = [None] * limit  # of messages that were given as objects
         self._lowest = 1  # the oldest number without an outcome
         self._next = 1
         self._open = 0
@@ -222,7 +223,28 @@ class PublishWindow:
 
     def add(self, receipts: Receipts, subject: bytes, headers: bytes, payload: bytes) -> int:
         """Write one message, with a header block or none; its number.  There must be room."""
-        return self.put(receipts, subject, len(subject), headers, len(headers), payload, len(payload))
+        number = self.put(receipts, subject, len(subject), headers, len(headers), payload, len(payload))
+        self._subjects[number % self._capacity] = subject
+        return number
+
+    def add_some(
+        self, receipts: Receipts, messages: list[tuple[bytes, bytes, bytes]], start: int, most_bytes: int
+    ) -> int:
+        """Add messages (subject, headers, payload) from place `start` on, until the window or `most_bytes` of
+        frames are full; the place of the first one that is left.  What can not be sent is refused."""
+        count = len(messages)
+        place = start
+        while place < count and self.frames.size < most_bytes:
+            if self._next - self._lowest >= self.limit:
+                break
+            subject, headers, payload = messages[place]
+            problem = self.problem(subject, len(headers), len(payload))
+            if problem is None:
+                self.add(receipts, subject, headers, payload)
+            else:
+                receipts.refuse(problem)
+            place += 1
+        return place
 
     def put(
         self,
@@ -402,6 +424,20 @@ class PublishWindow:
         self.frames.clear()
         self._marks.clear()
         return self._give_up(self._next, error)
+
+    def deny(self, subject: bytes, error: WireError) -> int:
+        """Give up what was added for `subject`: the server does not permit it, and will not answer."""
+        count = 0
+        number = self._lowest
+        while number < self._next:
+            slot = number % self._capacity
+            receipts = self._owners[slot]
+            if receipts is not None and self._subjects[slot] == subject:
+                receipts.errors[self._places[slot]] = error
+                self._close_slot(slot, receipts)
+                count += 1
+            number += 1
+        return count
 
     def _give_up(self, upper: int, error: WireError) -> int:
         """Every message with a number below `upper` fails."""

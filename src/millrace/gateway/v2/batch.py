@@ -126,7 +126,7 @@ class _Batch:
         self._results = query.results
         self._queue: asyncio.Queue[_Chunk | GatewayError | None] = asyncio.Queue(_CHUNKS_IN_FLIGHT)
         self._longest = call.settings.limits.max_body
-        self._published = call.core.metrics.published.labels("v2")
+        self._published = call.core.published_v2
         self._done = 0
         self._duplicates = 0
         self._failed = 0

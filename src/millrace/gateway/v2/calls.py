@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from typing import Annotated, Any, Final, Protocol, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -163,17 +164,13 @@ class Call:
         return list(self.scope["headers"])
 
     def header(self, name: str) -> str:
-        """The value of a header, empty if it is not there."""
-        wanted = name.lower().encode()
-        for key, value in self.scope["headers"]:
-            if key.lower() == wanted:
-                return bytes(value).decode("latin-1").strip()
-        return ""
+        """The value of a header (in lower case, as ASGI has them), empty if it is not there."""
+        return self.exchange.header(name.encode()).strip()
 
     @property
     def media_type(self) -> str:
         """The content type of the request, without its parameters."""
-        return self.header("content-type").partition(";")[0].strip().lower()
+        return self.exchange.header(b"content-type").partition(";")[0].strip().lower()
 
     def accepted(self, *offers: str) -> str:
         """The offer that the caller likes best, the first one if he does not care; 406 if he takes none."""
@@ -255,28 +252,47 @@ def decode(text: bytes, kind: type[Result]) -> Result:
 def read_query(kind: type | None, query: bytes) -> Any:
     """The parameters as `kind` has them; 400 for unknown ones, for others than it takes, and for
     repetition."""
+    if not query:
+        return _without_parameters(kind)
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
     except (UnicodeDecodeError, ValueError):
         raise BadRequest("the query can not be read") from None
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
+    known = _parameters(kind)
     given: dict[str, Any] = {}
     for name, value in pairs:
-        field = fields.get(name)
-        if field is None:
+        is_list = known.get(name)
+        if is_list is None:
             raise BadRequest(f"the parameter {name!r} is not known here")
-        if _is_list(field.type):
+        if is_list:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise BadRequest(f"the parameter {name!r} is given twice")
         else:
             given[name] = value
+    return _query(kind, given)
+
+
+def _query(kind: type | None, given: dict[str, Any]) -> Any:
     if kind is None:
         return None
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest(f"a parameter can not be read: {error}") from None
+
+
+@functools.cache
+def _parameters(kind: type | None) -> dict[str, bool]:
+    """The names of parameters, and whether each may come more than once: dear to find out, so only once."""
+    if kind is None:
+        return {}
+    return {field.encode_name: _is_list(field.type) for field in msgspec.structs.fields(kind)}
+
+
+@functools.cache
+def _without_parameters(kind: type | None) -> Any:
+    return _query(kind, {})
 
 
 def _is_list(kind: Any) -> bool:

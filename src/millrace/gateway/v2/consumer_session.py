@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from millrace.gateway.errors import Conflict, JetStreamRefused, LinkDown, LinkError, Stopping
 from millrace.gateway.link import Link
+from millrace.gateway.v2.ack_ids import Delivery, read_delivery
 from millrace.gateway.v2.calls import Call
 from millrace.gateway.v2.consumers import consumer_of
 from millrace.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back
@@ -38,11 +39,13 @@ _sessions: Final[weakref.WeakKeyDictionary[Link, weakref.WeakSet[ConsumerSession
 )
 
 
-def settled(link: Link, subject: str) -> None:
-    """Messages that are acknowledged need not be given back; sessions of other gateways find out by
+def settled(link: Link, subject: str, *, acked: bool) -> None:
+    """Messages that are dealt with need not be given back; sessions of other gateways find out by
     themselves."""
-    for session in _sessions.get(link, ()):
-        session.settle(subject)
+    delivery = read_delivery(subject)
+    if delivery is not None:
+        for session in _sessions.get(link, ()):
+            session.settle(delivery, acked=acked)
 
 
 class ConsumerSession:
@@ -61,12 +64,13 @@ class ConsumerSession:
         self._expires_s = _EXPIRES_S
         self._remembered = _MOST_REMEMBERED
         self._acks = True
+        self._acks_all = False  # an ack is one of all messages before, too
         self._wait_s = _FIRST_WAIT_S
         self._looked = 0.0
         self._alone = False  # the next message is bigger than the buffer
         self.permits: int | None = None  # how many messages may still be handed out; None is any number
         self.hold_unacked = False  # whether unacknowledged messages count against the window
-        self._out: dict[str, None] = {}  # reply subjects of messages handed out, oldest first
+        self._out: dict[int, str] = {}  # reply subjects of what was handed out, by sequence, oldest first
 
     async def open(self) -> None:
         """Look at the consumer; NotFound, or Conflict if it is none that can be pulled from."""
@@ -86,7 +90,8 @@ class ConsumerSession:
             self._most_bytes = min(self._most_bytes or most, most)
         if most := config.get("max_expires", 0):
             self._expires_s = min(self._expires_s, most / _SECOND)
-        self._acks = config.get("ack_policy", "none") != "none"
+        policy = config.get("ack_policy", "none")
+        self._acks, self._acks_all = policy != "none", policy == "all"
         pending = config.get("max_ack_pending", 0)
         if pending > 0:
             self._remembered = min(pending, _MOST_REMEMBERED)
@@ -128,17 +133,23 @@ class ConsumerSession:
         if self._acks:
             out = self._out
             for message in taken:
-                out[message.reply] = None
+                # One that comes again takes the place of what it was: whichever is acknowledged, it is done.
+                out.pop(message.delivery.stream_seq, None)
+                out[message.delivery.stream_seq] = message.reply
             while len(out) > self._remembered and not self.hold_unacked:
                 del out[next(iter(out))]
         return taken
 
-    def settle(self, reply: str) -> None:
-        """A message needs nothing more."""
-        if reply in self._out:
-            del self._out[reply]
-            if self.hold_unacked:
-                self.wake()
+    def settle(self, delivery: Delivery, *, acked: bool) -> None:
+        """A message needs nothing more, if it is one of this consumer: acknowledged, or given up."""
+        if delivery.consumer != self._consumer or delivery.stream != self._stream:
+            return
+        out, last = self._out, delivery.stream_seq
+        done = [seq for seq in out if seq <= last] if acked and self._acks_all else [last] * (last in out)
+        for seq in done:
+            del out[seq]
+        if done and self.hold_unacked:
+            self.wake()
 
     def wake(self) -> None:
         """Look again: something is different."""
@@ -224,7 +235,7 @@ class ConsumerSession:
         """Give back what was handed out and not acknowledged, and what nobody took."""
         self._link.unlisten(self.wake)
         _sessions.get(self._link, weakref.WeakSet()).discard(self)
-        replies = list(self._out)
+        replies = list(self._out.values())
         if self._inbox is not None:
             replies += [message.reply for message in await self._inbox.close()]
             self._inbox = None

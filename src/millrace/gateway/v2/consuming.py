@@ -208,7 +208,7 @@ async def _acknowledge(link: Link, stream: str, consumer: str, item: AckItem, ti
     except (GatewayError, NatsError) as error:
         return AckResult(item.ack_id, False, AckStatus.FAILED, str(error))
     if item.op is not AckKind.PROGRESS:
-        settled(link, subject)
+        settled(link, subject, acked=item.op is AckKind.ACK)
     return AckResult(item.ack_id, True, AckStatus.CONFIRMED if timeout_s else AckStatus.SENT)
 
 

@@ -18,6 +18,7 @@ JsonHeaders = dict[str, str | list[str]]
 
 FREE_PREFIX: Final = "millrace-header-"
 _OWN_PREFIX: Final = "nats-"
+_RAW_PREFIXES: Final = (_OWN_PREFIX.encode(), FREE_PREFIX.encode())
 _STATUS_LINE: Final = b"NATS/1.0"
 _SPELLING: Final = {
     value.lower(): value
@@ -39,16 +40,16 @@ class HeaderPairs(dict[str, str]):
 
 
 def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """The headers of the message in the headers of a request."""
+    """The headers of the message in the headers of a request, whose names ASGI has in lower case."""
     found: Pairs = []
     for raw_name, raw_value in raw:
-        name = raw_name.decode("latin-1").lower()
+        if not raw_name.startswith(_RAW_PREFIXES):  # most are not: told before anything is made of them
+            continue
+        name = raw_name.decode("latin-1")
         if name.startswith(_OWN_PREFIX):
             name = _SPELLING.get(name) or _capitalised(name)
-        elif name.startswith(FREE_PREFIX):
-            name = _capitalised(name.removeprefix(FREE_PREFIX))
         else:
-            continue
+            name = _capitalised(name.removeprefix(FREE_PREFIX))
         found.append((check_header_name(name), check_header_value(_text(raw_value).strip())))
     return found
 

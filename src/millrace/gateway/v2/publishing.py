@@ -119,7 +119,7 @@ async def publish(call: Call) -> Reply:
         )
     except NoResponders:
         raise NoResponders(f"no stream stores {subject}") from None
-    call.core.metrics.published.labels("v2").inc()
+    call.core.published_v2.inc()
     return answer(Published(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val))
 
 

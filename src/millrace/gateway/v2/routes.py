@@ -116,24 +116,26 @@ class Routes:
         scope["state"]["route"] = operation.path
         scope["state"]["is_stream"] = operation.stream
         try:
-            with self._admitted(operation):
-                link = await self._core.link_of(scope)
-                call = Call(operation, exchange, self._core, link, named)
-                with link.held():
-                    reply = await operation.handler(call)
-                    await reply.respond(receive, send)
+            if operation.stream:
+                with self._admitted():
+                    await self._serve(operation, exchange, named)
+            else:
+                await self._serve(operation, exchange, named)
         except GatewayError as error:
             socket = scope["type"] == "websocket"
             if exchange.status or (not socket and not isinstance(error, JetStreamRefused)):
                 raise
             await self._refuse(exchange, error, socket)
 
+    async def _serve(self, operation: Operation, exchange: Exchange, named: dict[str, str]) -> None:
+        link = await self._core.links.link_for(exchange.caller.credentials)
+        with link.held():
+            reply = await operation.handler(Call(operation, exchange, self._core, link, named))
+            await reply.respond(exchange.receive, exchange.send)
+
     @contextlib.contextmanager
-    def _admitted(self, operation: Operation) -> Iterator[None]:
+    def _admitted(self) -> Iterator[None]:
         """Count what does not end by itself; there may be only so many."""
-        if not operation.stream:
-            yield
-            return
         most = self._core.settings.limits.streams
         if most and self._open >= most:
             raise Overloaded("there are too many subscriptions")
