@@ -13,8 +13,8 @@ batches share the time of the server in ``direct_batches``.
 from __future__ import annotations
 
 import bisect
+import functools
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream import reading
@@ -34,7 +34,6 @@ _log = logging.getLogger("millrace.jetstream")
 
 _PREFIX: Final = b"$JS.API.DIRECT.GET."
 _QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
-_TOKENS_BEFORE_SUBJECT: Final = 5
 _MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
 
 _NO_RESULTS: Final = b"404 No Results"
@@ -74,9 +73,10 @@ class DirectGet:
         serve = self._stream.world.serve
         for name in served:
             subject = _PREFIX + name.encode()
+            by_subject = functools.partial(self._take_by_subject, len(subject) + 1)
             self._handles += [
                 serve(subject, self._take, _QUEUE),
-                serve(subject + b".>", self._take_by_subject, _QUEUE),
+                serve(subject + b".>", by_subject, _QUEUE),
             ]
 
     def answer_for(self, origin: str) -> None:
@@ -98,21 +98,33 @@ class DirectGet:
     # -- requests ---------------------------------------------------------------------------------
 
     def _take(self, request: Request) -> None:
-        self._answer(request, self._get)
-
-    def _take_by_subject(self, request: Request) -> None:
-        self._answer(request, self._get_last)
-
-    def _answer(self, request: Request, get: Callable[[Request], None]) -> None:
         if not request.reply:
             return
         try:
-            get(request)
-        except _Refused as refused:
-            self._batches.send_status(request.reply, refused.status)
-        except StoreError as error:
+            self._get(request)
+        except (_Refused, StoreError) as error:
+            self._refuse(request.reply, error)
+
+    def _take_by_subject(self, start: int, request: Request) -> None:
+        """What keys are read with, so the usual one, without a body, takes a short way."""
+        if not request.reply:
+            return
+        try:
+            bare = False
+            if request.payload or request.headers:
+                bare = _checked_by_subject(request).no_hdr
+            seq = reading.last_of(self._stream.log, request.subject[start:])
+            self._send_one(seq, request.reply, bare)
+        except (_Refused, StoreError) as error:
+            self._refuse(request.reply, error)
+
+    def _refuse(self, reply: bytes, error: Exception) -> None:
+        status = NOT_FOUND  # nats-server's word for whatever goes wrong
+        if isinstance(error, _Refused):
+            status = error.status
+        else:
             _log.error("%s", error)
-            self._batches.send_status(request.reply, NOT_FOUND)  # nats-server's word for whatever goes wrong
+        self._batches.send_status(reply, status)
 
     def _get(self, request: Request) -> None:
         wanted = _checked(request)
@@ -124,13 +136,6 @@ class DirectGet:
             self._get_one(wanted, request.reply)
 
     # -- one message ------------------------------------------------------------------------------
-
-    def _get_last(self, request: Request) -> None:
-        bare = False
-        if request.payload or request.headers:
-            bare = _checked_by_subject(request).no_hdr
-        subject = request.subject.split(b".", _TOKENS_BEFORE_SUBJECT)[-1]
-        self._send_one(reading.last_of(self._stream.log, subject), request.reply, bare)
 
     def _get_one(self, wanted: MsgGetRequest, reply: bytes) -> None:
         log = self._stream.log
@@ -144,21 +149,20 @@ class DirectGet:
 
     def _send_one(self, seq: int, reply: bytes, bare: bool) -> None:
         log, world = self._stream.log, self._stream.world
-        outlet = world.outlet(reply)
-        if seq and self._sending.one(log, seq, reply, outlet, bare):
+        if seq and self._sending.one(log, seq, reply, world.outlet(reply), bare):
             world.flush()
-            return
-        if not seq or not log.has(seq):
+        elif seq and log.has(seq):
+            reading.when_durable(self._stream, seq, lambda: self._send_late(seq, reply, bare))
+        else:
             raise _Refused(NOT_FOUND)
 
-        def send() -> None:
-            if reading.read(log, seq, self._record):
-                self._sending.lone(self._record, reply, outlet, bare)
-                world.flush()
-            else:
-                self._batches.send_status(reply, NOT_FOUND)
-
-        reading.when_durable(self._stream, seq, send)
+    def _send_late(self, seq: int, reply: bytes, bare: bool) -> None:
+        world = self._stream.world
+        if reading.read(self._stream.log, seq, self._record):
+            self._sending.lone(self._record, reply, world.outlet(reply), bare)
+            world.flush()
+        else:
+            self._batches.send_status(reply, NOT_FOUND)
 
     def _start(self, wanted: MsgGetRequest) -> int:
         if wanted.start_time is None:
