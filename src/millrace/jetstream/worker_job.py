@@ -14,7 +14,8 @@ class WorkerJob:
         self.settled = False  # its end is dealt with
         self._work = work
         self._untaken = threading.Lock()
-        self._ended = threading.Event()
+        self._unended = threading.Lock()  # held until it has ended; publishers wait, and an Event costs more
+        self._unended.acquire()
 
     def run(self) -> None:
         if self.take():
@@ -31,9 +32,10 @@ class WorkerJob:
         except Exception as error:
             self.error = error
         finally:
-            self._ended.set()
+            self._unended.release()
 
     def finish(self) -> None:
         """Return when it has ended, wherever it runs."""
         self.run()
-        self._ended.wait()
+        with self._unended:
+            pass

@@ -59,6 +59,9 @@ class Work:
     doomed: list[Segment] = field(default_factory=list)  # in the order they were given up
     folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
 
+    def is_nothing(self) -> bool:
+        return not (self.unsynced or self.folder_changed or self.needs_sync())
+
     def needs_sync(self) -> bool:
         """Whether there is something that must not happen before records are durable."""
         return bool(self.overwrites or self.unsummarized or self.doomed)

@@ -163,7 +163,8 @@ class LogWriting(LogReading):
             return None
         if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
-        self._log_removals()
+        if self._removing or self._erasing or self._floor:
+            self._log_removals()
         changed = self._changed()
         work, self._work = self._work, Work()
         work.unsynced = [each for each in work.unsynced if each not in changed]
@@ -192,7 +193,7 @@ class LogWriting(LogReading):
         for segment, _ in commit.parts:
             segment.writing = None
         self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
-        if commit.synced:
+        if commit.synced and not work.is_nothing():
             for each in work.overwrites:
                 each.segment.pins -= 1
             for segment in commit.removed:
@@ -204,7 +205,7 @@ class LogWriting(LogReading):
                 unsummarized=[each for each in work.unsummarized if not each.summarized],
                 doomed=[] if commit.removed else work.doomed,
             )
-        else:
+        elif not commit.synced:
             work.unsynced += [segment for segment, _ in commit.parts]
         self._finish(commit, work)
 
@@ -217,16 +218,21 @@ class LogWriting(LogReading):
         """Put what was left undone in front of what gathered since."""
         self._commit = None
         since = self._work
+        # Publishers wait for this, and nearly always there is nothing.
+        if commit.folder_changed or not (left.is_nothing() and since.is_nothing()):
+            self._work = self._together(commit, left, since)
+        if self._closed:
+            self.close()
+
+    def _together(self, commit: Commit, left: Work, since: Work) -> Work:
         gone = set(left.doomed) | set(self._doomed) | set(commit.removed)
-        self._work = Work(
+        return Work(
             [each for each in dict.fromkeys(left.unsynced + since.unsynced) if each not in gone],
             left.overwrites + since.overwrites,
             [each for each in dict.fromkeys(left.unsummarized + since.unsummarized) if each not in gone],
             left.doomed + since.doomed,
             commit.folder_changed or since.folder_changed,
         )
-        if self._closed:
-            self.close()
 
     def _log_removals(self) -> None:
         if self._removing and min(self._removing) < self.first_seq:
