@@ -1,6 +1,7 @@
 """An answer is whole, or is seen not to be; and no reader stands in anybody's way."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import signal
@@ -140,6 +141,28 @@ async def test_a_client_that_takes_nothing_is_cut_off(
         response.close()
         client.close()
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /arrow/v1/streams/S HTTP/1.1\r\nHost: ", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n"]
+)
+async def test_a_client_that_never_comes_to_an_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    monkeypatch.setattr(conversation, "HEAD_S", 0.3)
+    monkeypatch.setattr(conversation, "_LINGER_S", 0.3)
+    async with Server(store_dir=tmp_path) as server:
+        endpoint = server._arrow
+        assert endpoint is not None
+        parts = urlsplit(server.arrow_url)
+        talkative = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
+        talkative.sendall(head)
+        await until(lambda: bool(endpoint._conversations))
+        while endpoint._conversations:
+            with contextlib.suppress(OSError):  # it has hung up
+                talkative.sendall(b"x")
+            await asyncio.sleep(0.02)
+        talkative.close()
 
 
 async def test_a_client_that_says_nothing_does_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
@@ -92,13 +93,22 @@ class Conversation:
             self._sock.close()
 
     def _receive(self) -> h11.Request | None:
+        deadline = time.monotonic() + HEAD_S
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
-                self._http.receive_data(self._sock.recv(_CHUNK))
+                self._http.receive_data(self._received(deadline))
         except h11.RemoteProtocolError as error:
             self._refuse(Problem(HTTPStatus(error.error_status_hint), str(error)))
             return None
         return event if isinstance(event, h11.Request) else None
+
+    def _received(self, deadline: float) -> bytes:
+        """The next bytes; TimeoutError at the deadline, however slowly somebody talks on until then."""
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("it took too long")
+        self._sock.settimeout(left_s)
+        return self._sock.recv(_CHUNK)
 
     # -- answering --------------------------------------------------------------------------------
 
@@ -138,11 +148,11 @@ class Conversation:
 
     def _linger(self) -> None:
         """To close on bytes that were not read can destroy the answer on its way."""
-        self._sock.settimeout(_LINGER_S)
         if not isinstance(self._sock, ssl.SSLSocket):
             self._sock.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + _LINGER_S
         try:
-            while self._sock.recv(_CHUNK):
+            while self._received(deadline):
                 pass
         except OSError:
             pass
