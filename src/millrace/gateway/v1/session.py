@@ -23,6 +23,7 @@ from nats.errors import Error as NatsError
 
 from millrace.gateway.errors import GatewayError, JetStreamRefused
 from millrace.gateway.link import Link
+from millrace.gateway.undisturbed import undisturbed
 from millrace.gateway.v1.board import Key
 from millrace.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, ack_subject, delivery_of
 from millrace.gateway.v1.window import Window
@@ -89,6 +90,7 @@ class Session:
     async def close(self) -> None:
         """Let go of the consumer, then hand back what was not acknowledged."""
         self._link.unlisten(self._link_changed)
+        was_paused = self._is_paused
         if self._subscription is not None and self._generation == self._link.generation:
             self._pause()
         pausing, self._pausing = self._pausing, None
@@ -96,6 +98,8 @@ class Session:
             await asyncio.wait([pausing])
         with contextlib.suppress(NatsError, OSError, GatewayError):
             await self._answer(NAK, self._window.everything())
+            if was_paused and not self._group:  # what was sent to nobody after we had asked
+                await self._recover()
 
     def fail(self, reason: str) -> None:
         """End it; the caller hears why."""
@@ -136,7 +140,7 @@ class Session:
             pending_bytes_limit=0,
         )
         self._generation = generation
-        await self._link.nats.flush()
+        await undisturbed(self._link.nats.flush())
 
     async def _take(self, message: Msg) -> None:
         now = self._last_message = self._loop.time()
@@ -166,7 +170,8 @@ class Session:
                 await self._recover()
 
     async def _recover(self) -> None:
-        """JetStream goes on for a moment after the interest is gone, and would wait for those acks."""
+        """JetStream goes on for a moment after the interest is gone, and would wait for those acks; how long
+        that moment is nobody says, so it is asked again before the consumer is read anew."""
         info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
         last: int = info["delivered"]["stream_seq"]
         nats = self._link.nats
@@ -177,11 +182,13 @@ class Session:
     async def _resume(self) -> None:
         if self._window.held_bytes > self._buffer // 2 or self._window.held > _HELD_AT_MOST // 2:
             return
-        pausing, self._pausing = self._pausing, None
-        if pausing is not None:
-            await asyncio.wait([pausing])
+        if self._pausing is not None:
+            await asyncio.wait([self._pausing])
+            self._pausing = None  # not before: `close` waits for it too
         self._is_paused = False
         with contextlib.suppress(NatsError, OSError, GatewayError):  # else the link tells when it is back
+            if not self._group:
+                await self._recover()
             await self._subscribe()
 
     def _link_changed(self) -> None:

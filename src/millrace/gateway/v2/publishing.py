@@ -15,6 +15,7 @@ from nats.errors import MaxPayloadError
 
 from millrace.gateway.errors import BadRequest, LinkDown, NoResponders, PayloadTooLarge
 from millrace.gateway.link import Link, PubAck
+from millrace.gateway.undisturbed import undisturbed
 from millrace.gateway.v2.calls import Call, Reply, Whole, answer, decode
 from millrace.gateway.v2.message_headers import (
     HeaderPairs,
@@ -27,7 +28,6 @@ from millrace.gateway.v2.message_headers import (
 from millrace.gateway.v2.names import check_subject
 from millrace.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millrace.gateway.v2.payload import Outgoing, decode_base64
-from millrace.gateway.v2.pulling import undisturbed
 from millrace.jsapi import headers as jetstream
 
 section: Final = Section(Tag.PUBLISHING)

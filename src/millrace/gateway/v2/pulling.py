@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Coroutine
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -30,12 +29,11 @@ from nats.errors import Error as NatsError
 from millrace.gateway.errors import Conflict, GatewayError, LinkDown, NotFound
 from millrace.gateway.link import Link
 from millrace.gateway.settings import Nats
+from millrace.gateway.undisturbed import undisturbed
 from millrace.gateway.v2.ack_ids import Delivery, read_delivery
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
-_PATIENCE_S: Final = 2.0
-_working: Final[set[asyncio.Task[Any]]] = set()
 _NOT_NOW: Final = ("leadership change", "server shutdown", "exceeded maxwaiting")
 
 
@@ -185,23 +183,6 @@ class PullInbox:
             await undisturbed(subscription.drain())
         self.expected = 0
         return self.take(len(self._buffer))
-
-
-async def undisturbed(work: Coroutine[Any, Any, Any]) -> None:
-    """Wait for `work`, but not for ever, and let it go on when the wait is over or cancelled.
-
-    nats-py loses its connection when somebody stops waiting for a PONG that then comes.
-    """
-    task = asyncio.get_running_loop().create_task(work)
-    _working.add(task)
-    task.add_done_callback(_ended)
-    await asyncio.wait((task,), timeout=_PATIENCE_S)
-
-
-def _ended(task: asyncio.Task[Any]) -> None:
-    _working.discard(task)
-    if not task.cancelled():
-        task.exception()  # the connection is gone: whoever has to know is told by the link
 
 
 async def give_back(link: Link, replies: list[str]) -> None:
