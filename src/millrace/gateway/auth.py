@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import time
 from pathlib import Path
@@ -26,7 +27,9 @@ from millrace.gateway.credentials import Credentials, parse_authorization
 from millrace.gateway.errors import Unauthorized
 from millrace.gateway.settings import Auth
 
+_LOG: Final = logging.getLogger("millrace.gateway")
 _LOOK_AGAIN_S: Final = 1.0
+_NEVER: Final = (-1, -1)  # no file has this stamp
 
 
 class TokensFileError(MillraceError):
@@ -105,13 +108,18 @@ class _Tokens:
             self._callers = _read_tokens(self._path)
             self._stamp = stamp
         except OSError as error:
-            if self._stamp is None:
-                raise TokensFileError(f"{self._path}: {error.strerror}") from error
-            self._callers = {}  # the file was taken away, and with it everybody's access
-        except TokensFileError:
-            if self._stamp is None:
-                raise
-            self._callers = {}
+            self._shut(TokensFileError(f"{self._path}: {error.strerror}"))  # it was taken away
+        except TokensFileError as error:
+            self._shut(error)
+
+    def _shut(self, reason: TokensFileError) -> None:
+        """Nobody has access until the file is good again, even if it is then the one that it was."""
+        if self._stamp is None:
+            raise reason
+        if self._stamp != _NEVER:
+            _LOG.error("no token is taken: %s", reason)
+        self._stamp = _NEVER
+        self._callers = {}
 
 
 def _read_tokens(path: Path) -> dict[bytes, Caller]:
@@ -134,10 +142,17 @@ def _read_tokens(path: Path) -> dict[bytes, Caller]:
                 if "sha256" in entry
                 else hashlib.sha256(str(entry["token"]).encode()).digest()
             )
-            credentials = msgspec.convert(entry["nats"], Credentials) if "nats" in entry else None
+            credentials = _who_to_nats(entry["nats"]) if "nats" in entry else None
         except (ValueError, msgspec.ValidationError) as error:
             raise TokensFileError(f"{path}: {name}: not understood") from error
         if len(digest) != hashlib.sha256().digest_size:
             raise TokensFileError(f"{path}: {name}: `sha256` is not 64 hexadecimal digits")
         callers[digest] = Caller(str(name), credentials)
     return callers
+
+
+def _who_to_nats(entry: Any) -> Credentials:
+    """ValueError for what says nothing: such a caller would be let in as nobody."""
+    if not isinstance(entry, dict) or not entry or set(entry) - set(Credentials.__struct_fields__):
+        raise ValueError("credentials of NATS are expected")
+    return msgspec.convert(entry, Credentials)

@@ -105,12 +105,29 @@ def test_tokens_win_over_the_broker_and_required_means_required(tmp_path: Path) 
         "one: {token: a, sha256: b}",
         "one: {sha256: xyz}",
         "one: {sha256: ab}",
+        "one: {token: abc, nats: {}}",
+        "one: {token: abc, nats: {usr: importer}}",
     ):
         file.write_text(text)
         with pytest.raises(TokensFileError):
             Authenticator(Auth(tokens_file=file))
     with pytest.raises(TokensFileError):
         Authenticator(Auth(tokens_file=file.with_name("missing")))
+
+
+def test_tokens_that_were_taken_away_and_put_back_are_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.gateway.auth._LOOK_AGAIN_S", -1.0)  # at every call
+    file, aside = tmp_path / "tokens", tmp_path / "aside"
+    file.write_text("one: {token: abc}\n")
+    authenticator = Authenticator(Auth(pass_through=False, tokens_file=file))
+    file.rename(aside)
+    for _ in range(2):
+        with pytest.raises(Unauthorized):
+            authenticator.caller_of("Bearer abc")
+    aside.rename(file)
+    assert authenticator.caller_of("Bearer abc").name == "one"
 
 
 def test_what_httpmq_leaves_out_is_left_out() -> None:
