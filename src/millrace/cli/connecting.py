@@ -21,7 +21,7 @@ import inspect
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -49,10 +49,10 @@ class CannotConnect(MillraceError):
 class Target:
     """A server, and who is asking; each field is the option of that name."""
 
-    server: str = DEFAULT_SERVER
+    server: str = field(default=DEFAULT_SERVER, repr=False)  # a URL may have a password in it
     user: str = ""
-    password: str = ""
-    token: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
     creds: str = ""
     nkey: str = ""
     tlsca: str = ""

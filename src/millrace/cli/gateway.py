@@ -30,7 +30,9 @@ Server = Annotated[
 Management = Annotated[bool, typer.Option("--management", help="Serve the management group only (3000).")]
 Dataplane = Annotated[bool, typer.Option("--dataplane", help="Serve the dataplane group only (3001).")]
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
-Port = Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks one.")]
+Port = Annotated[
+    int | None, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks one.")
+]
 Credentials = Annotated[
     Path | None,
     typer.Option("--creds", help="The gateway's own credentials: a file with a JWT and its seed."),

@@ -70,15 +70,17 @@ class Exchange:
         announced = self.header(b"content-length")
         if limit and announced.isdigit() and int(announced) > limit:
             raise BodyTooLarge(f"at most {limit} bytes are taken")
-        message = await self.receive()
-        if message["type"] == "http.request" and not message.get("more_body"):
-            body: bytes = message.get("body", b"")
-            if limit and len(body) > limit:
-                raise BodyTooLarge(f"at most {limit} bytes are taken")
-            return body
+        message = None
+        if self.scope["http_version"] != "2":  # whose connections have no clock of their own (`http1`)
+            message = await self.receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                body: bytes = message.get("body", b"")
+                if limit and len(body) > limit:
+                    raise BodyTooLarge(f"at most {limit} bytes are taken")
+                return body
         try:
             async with asyncio.timeout(self._body_timeout_s or None):
-                return await self._rest_of_body(message, limit)
+                return await self._rest_of_body(message or await self.receive(), limit)
         except TimeoutError:
             raise BodyTimeout("the body did not arrive in time") from None
 

@@ -73,6 +73,8 @@ class Front:
             if is_second and self._second is not None:
                 self._admit(exchange)
                 await self._serve_second(exchange, path)
+            elif scope["type"] == "websocket":
+                raise NotFound("there is no WebSocket at this path")
             else:
                 found, exchange.parameters = self._router.find(scope.get("method", "GET"), path)
                 route = found.template

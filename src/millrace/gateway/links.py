@@ -22,6 +22,7 @@ class Links:
     def __init__(self, options: Nats) -> None:
         self._options = options
         self.own = Link(options)
+        self.own.publisher()  # options that it can not use are told at the start, not to every caller
         self._pool: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Task[Link]] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -63,7 +64,8 @@ class Links:
         return await asyncio.shield(task)
 
     async def _open(self, digest: str, credentials: Credentials) -> Link:
-        while len(self._pool) + len(self._opening) > self._options.pooled_links:
+        most = self._options.pooled_links
+        while most and len(self._pool) + len(self._opening) > most:
             idle = [key for key, link in self._pool.items() if not link.is_held]
             if not idle:
                 raise Overloaded("too many different credentials are in use")

@@ -15,7 +15,7 @@ from millrace.gateway.exchange import Application
 from millrace.gateway.http1 import Http1
 from millrace.gateway.http2 import Http2
 from millrace.gateway.metrics import Metrics
-from millrace.gateway.settings import Limits, Listener, Tls
+from millrace.gateway.settings import Limits, Listener
 from millrace.gateway.sniffer import Sniffer
 from millrace.gateway.web_socket import WebSocket
 
@@ -24,14 +24,19 @@ class Listening:
     """Accepts connections for one application until it is stopped."""
 
     def __init__(
-        self, application: Application, listener: Listener, limits: Limits, tls: Tls | None, metrics: Metrics
+        self,
+        application: Application,
+        listener: Listener,
+        limits: Limits,
+        tls: ssl.SSLContext | None,
+        metrics: Metrics,
     ) -> None:
         self.limits = limits
         self.http2 = Http2(application, limits)
         self.uvicorn_state = ServerState()
         self.uvicorn_config = _uvicorn_config(application, limits)
         self._listener = listener
-        self._tls = None if tls is None else _server_context(tls)
+        self._tls = tls
         self._metrics = metrics
         self._server: asyncio.Server | None = None
         self._admitted: dict[asyncio.Transport, str] = {}
@@ -134,14 +139,3 @@ def _uvicorn_config(application: Application, limits: Limits) -> Config:
     )
     config.load()
     return config
-
-
-def _server_context(tls: Tls) -> ssl.SSLContext:
-    assert tls.certificate is not None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tls.certificate, tls.key)
-    if tls.authorities is not None:
-        context.load_verify_locations(tls.authorities)
-        context.verify_mode = ssl.CERT_REQUIRED
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    return context

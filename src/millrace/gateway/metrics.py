@@ -8,6 +8,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST.encode()
+_METHODS: Final = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
+)  # HTTP/2 lets callers make up others, and each would be a label for good
+_OTHER_METHOD: Final = "OTHER"
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -61,6 +65,8 @@ class Metrics:
 
     def count(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """One request; `seconds` is None for a stream."""
+        if method not in _METHODS:
+            method = _OTHER_METHOD
         key = (method, route, status)
         child = self._children.get(key)
         if child is None:

@@ -7,6 +7,7 @@ own.  Requests that are not answered in time are swept out together, so a timeou
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from itertools import count
 from typing import Final, NamedTuple
@@ -59,13 +60,13 @@ class Replies:
     async def ask(
         self, subject: str, payload: bytes, headers: dict[str, str] | None, timeout_s: float
     ) -> Msg:
-        """Publish and wait for the first answer."""
+        """Publish and wait for the first answer; for ever if `timeout_s` is zero."""
         if self._over is not None:
             raise self._over
         token = f"{next(self._numbers):x}"
         loop = self._loop
         future: asyncio.Future[Msg] = loop.create_future()
-        self._waiting[token] = _Waiter(future, subject, loop.time() + timeout_s)
+        self._waiting[token] = _Waiter(future, subject, loop.time() + (timeout_s or math.inf))
         if self._sweeper is None:
             self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
         try:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import ssl
 from typing import Final
 
 from millrace.base.errors import MillraceError
@@ -17,7 +18,7 @@ from millrace.gateway.app import build_app
 from millrace.gateway.core import Core
 from millrace.gateway.listening import Listening
 from millrace.gateway.logs import set_up_logs
-from millrace.gateway.settings import Settings
+from millrace.gateway.settings import Settings, Tls
 
 _LOG: Final = logging.getLogger("millrace.gateway")
 _TICK_S: Final = 1.0
@@ -33,12 +34,13 @@ class GatewayServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.core = Core(settings)
+        context = None if settings.tls is None else _server_context(settings.tls)
         self._listening = [
             Listening(
                 build_app(settings, groups=listener.groups, path_prefix=listener.path_prefix, core=self.core),
                 listener,
                 settings.limits,
-                settings.tls,
+                context,
                 self.core.metrics,
             )
             for listener in settings.listeners
@@ -51,14 +53,15 @@ class GatewayServer:
         return [listening.address for listening in self._listening]
 
     async def start(self) -> None:
-        try:
-            for listening in self._listening:
-                await listening.start()
-        except OSError as error:
-            for listening in self._listening:
-                listening.stop_accepting()
+        for listening in self._listening:
             host, port = listening.address
-            raise GatewayNotStarted(f"{host}:{port}: {error.strerror or error}") from error
+            try:
+                await listening.start()
+            except (OSError, OverflowError) as error:  # the latter for a port that is no number of one
+                for each in self._listening:
+                    each.stop_accepting()
+                reason = error.strerror if isinstance(error, OSError) else ""
+                raise GatewayNotStarted(f"{host}:{port}: {reason or error}") from error
         await self.core.start()
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
@@ -105,6 +108,21 @@ class GatewayServer:
             await asyncio.sleep(_TICK_S)
             for listening in self._listening:
                 listening.tick()
+
+
+def _server_context(tls: Tls) -> ssl.SSLContext:
+    if tls.certificate is None:
+        raise GatewayNotStarted("gateway.tls needs a certificate")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+        if tls.authorities is not None:
+            context.load_verify_locations(tls.authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:  # of ssl too; it names no file
+        raise GatewayNotStarted(f"the files of gateway.tls can not be used: {error}") from error
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
 
 
 async def serve(settings: Settings) -> None:

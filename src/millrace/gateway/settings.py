@@ -53,6 +53,10 @@ class Nats(msgspec.Struct, frozen=True):
     pooled_links: int = 256  # connections with credentials of callers
     pooled_link_idle_s: float = 60.0
 
+    def __repr__(self) -> str:
+        """Addresses only: neither they nor anything else here may show who the gateway is."""
+        return f"<Nats {', '.join(server.rpartition('@')[2] for server in self.servers)}>"
+
 
 class Listener(msgspec.Struct, frozen=True):
     """One address, and what is served there."""

@@ -1,11 +1,23 @@
-"""What is over is forgotten, and nothing that a caller chooses is kept without end."""
+"""How a gateway begins, and that what is over is forgotten and nothing is waited for without end."""
 
+import asyncio
 import gc
+import socket
 import weakref
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from millrace.gateway.errors import BodyTimeout
+from millrace.gateway.exchange import Exchange
 from millrace.gateway.link import Link
-from millrace.gateway.settings import Nats
+from millrace.gateway.links import Links
+from millrace.gateway.metrics import Metrics
+from millrace.gateway.server import GatewayNotStarted, GatewayServer
+from millrace.gateway.settings import Listener, Nats, Settings, Tls
 from millrace.gateway.v1.subscribe import board_of
+from millrace.wire.errors import BadOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:
@@ -16,3 +28,57 @@ async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:
     del link
     gc.collect()
     assert gone() is None
+
+
+def test_methods_that_callers_make_up_share_one_label() -> None:
+    metrics = Metrics()
+    for number in range(3):
+        metrics.count(f"MADE{number}", "(none)", 405, None)
+    told = metrics.text().decode()
+    assert 'method="OTHER",route="(none)",status="405"} 3.0' in told
+    assert "MADE" not in told
+
+
+async def test_a_body_over_http2_that_does_not_begin_is_not_waited_for() -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def send(_: dict[str, Any]) -> None:
+        pass
+
+    scope = {"type": "http", "http_version": "2", "method": "POST", "headers": []}
+    exchange = Exchange(scope, receive, send, max_body=0, body_timeout_s=0.01)
+    with pytest.raises(BodyTimeout):
+        await exchange.body()
+
+
+def test_options_that_publishing_can_not_use_are_told_at_the_start() -> None:
+    for options in (
+        Nats(servers=("ws://127.0.0.1:1",)),
+        Nats(user="a", token="b"),
+        Nats(password="a"),
+    ):
+        with pytest.raises(BadOptions):
+            Links(options)
+
+
+async def test_files_of_tls_that_can_not_be_used_are_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("nothing")
+    for tls in (Tls(authorities=tmp_path / "no"), Tls(tmp_path / "no"), Tls(tmp_path / "missing")):
+        with pytest.raises(GatewayNotStarted, match="tls"):
+            GatewayServer(Settings(tls=tls))
+
+
+async def test_the_address_that_can_not_be_listened_on_is_the_one_that_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        listeners = tuple(Listener(host="127.0.0.1", port=each) for each in (port, 0))
+        with pytest.raises(GatewayNotStarted, match=f"127.0.0.1:{port}: "):
+            await GatewayServer(Settings(listeners=listeners)).start()
+
+
+def test_settings_do_not_show_who_the_gateway_is() -> None:
+    nats = Nats(servers=("nats://a:secret@h:1",), user="u", password="secret", nkey_seed="secret")
+    assert repr(Settings(nats=nats)).count("<Nats h:1>") == 1
+    assert "secret" not in repr(Settings(nats=nats))

@@ -129,6 +129,8 @@ class SocketReply:
             done, _ = await asyncio.wait((down, up), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        except OSError:
+            pass  # uvicorn's word for a reader that is gone
         except GatewayError as error:
             if not isinstance(error, Disconnected):
                 await self._farewell(send, error)
