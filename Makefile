@@ -35,7 +35,7 @@ bench: build  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks streams
 
 soak: build  ## long runs: fuzzing, connection storms, leaks
-	$(BIN)/pytest -n $(WORKERS) -m soak --override-ini addopts="-ra --strict-markers"
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m soak --override-ini addopts="-ra --strict-markers"
 
 build: $(INSTALLED)
 	@$(BIN)/python setup.py --quiet build_ext --inplace
