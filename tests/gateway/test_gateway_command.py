@@ -8,6 +8,7 @@ import httpx
 import pytest
 from gateway_kit import PATIENCE_S, GatewayProcess, eventually, write
 
+from millrace.cli.main import main
 from millrace.testing.reference import ServerKind, ServerProcess
 
 
@@ -104,15 +105,16 @@ async def test_the_log_can_be_json(js_server: ServerProcess) -> None:
         ("management: {api_server: {server_config: {listen_port: text}}}", "listen_port"),
     ],
 )
-async def test_a_file_that_is_not_understood_is_an_error(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_file_that_is_not_understood_is_an_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
     config = write(tmp_path / "bad.yaml", text)
-    process = GatewayProcess("-c", str(config))
-    try:
-        assert await process.ended() == 1
-        assert "error: " in process.log
-        assert complaint in process.log
-    finally:
-        process.close()
+    with pytest.raises(SystemExit) as ended:
+        main(["gateway", "-c", str(config)])
+    told = capfd.readouterr().err
+    assert ended.value.code == 1
+    assert "error: " in told
+    assert complaint in told
 
 
 async def test_a_port_that_is_taken_is_an_error(js_server: ServerProcess) -> None:

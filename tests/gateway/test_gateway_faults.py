@@ -21,7 +21,7 @@ from gateway_kit import (
 )
 
 from millrace.testing.fault_proxy import FaultProxy
-from millrace.testing.reference import ServerProcess
+from millrace.testing.reference import ServerKind, ServerProcess
 
 SECOND_NS = 1_000_000_000
 StartServer = Callable[..., ServerProcess]
@@ -149,10 +149,10 @@ async def test_what_a_killed_gateway_had_out_comes_back_through_another(
     assert got == set(sent)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_gateway_that_is_stopped_says_goodbye(
-    js_server: ServerProcess, lab: Lab, number: signal.Signals
+    js_server: ServerProcess, lab: Lab, server_kind: ServerKind
 ) -> None:
+    number = {ServerKind.MILLRACE: signal.SIGTERM, ServerKind.NATS_SERVER: signal.SIGINT}[server_kind]
     await lab.consumer(max_inflight=10)
     await lab.publish("unacknowledged")
     process = GatewayProcess("--server", js_server.client_url)

@@ -83,9 +83,14 @@ def _gateway_thread(nats: ServerProcess) -> Iterator[str]:
         loop.close()
 
 
-@pytest.fixture(scope="module")
-def base_url(server_kind: ServerKind) -> Iterator[str]:
-    with ServerProcess(server_kind, jetstream=True) as server, _gateway_thread(server) as url:
+@pytest.fixture(
+    scope="module",
+    params=[ServerKind.MILLRACE, pytest.param(ServerKind.NATS_SERVER, marks=pytest.mark.soak)],
+    ids=str,
+)
+def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """In front of either server; in a hurry of one: most of what is described is the gateway's own."""
+    with ServerProcess(request.param, jetstream=True) as server, _gateway_thread(server) as url:
         yield url
 
 
