@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RESULT: Final = "rows long"
 _EARLY_S: Final = 0.002  # a message this early is sent rather than waited for
+_PATIENCE_S: Final = 30.0  # for a server that is away
 _MSG_ID: Final = "Nats-Msg-Id"
 
 
@@ -49,6 +50,8 @@ def publish_paced(
     options = ConnectionOptions.parse(nats)
     rows = 0
     with explained(options), borrowed_link(options, "millrace-replay") as link:
+        if not link.connected:
+            link.reconnect(_PATIENCE_S)
         publisher = BlockingPublisher(link)
         try:
             for batch in batches:
