@@ -80,10 +80,11 @@ def test_a_stream_that_was_made_again_does_not_mix_with_the_old_one(millrace, ru
         millrace.fill("again", 10)
         run = run_pipeline(
             millrace,
-            archive(stream, table, fail_on_data_loss=False),
+            archive(stream, table, fail_on_data_loss=False, purge=True),
             fails=(table / "_millrace" / "batches").exists(),
         )
     assert "was deleted and created again" in failure(run)
+    assert millrace.count(stream) == 10  # of which nothing is in the table
     assert len(ParquetTable.open(LocalFiles(str(table))).manifests()) == 1
 
 

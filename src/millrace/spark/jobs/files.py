@@ -51,6 +51,10 @@ class Files(ABC):
         """Rename a folder to a name that is free; parents are made."""
 
     @abstractmethod
+    def keep(self, folder: str) -> None:
+        """Make what others wrote into a folder survive a loss of power, as far as we have a say in it."""
+
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file or a folder with everything in it, if it is there."""
 
@@ -96,6 +100,14 @@ class LocalFiles(Files):
         destination.parent.mkdir(parents=True, exist_ok=True)
         self.path(source).rename(destination)
 
+    def keep(self, folder: str) -> None:
+        for name in self.names(folder):
+            self.sync(self.path(f"{folder}/{name}"))
+        place = self.path(folder)
+        for _ in range(len(Path(folder).parts) + 1):  # up to the root: folders in between may be new, too
+            self.sync(place)
+            place = place.parent
+
     def remove(self, path: str) -> None:
         target = self.path(path)
         if target.is_dir():
@@ -116,9 +128,9 @@ class LocalFiles(Files):
             raise OSError(code, os.strerror(code), str(self.path(one)))
         self.sync(self.path(other).parent)
 
-    def sync(self, folder: Path) -> None:
-        """Make the names in a folder survive a loss of power."""
-        descriptor = os.open(folder, os.O_RDONLY)
+    def sync(self, path: Path) -> None:
+        """Make the bytes of a file, or the names in a folder, survive a loss of power."""
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -170,6 +182,9 @@ class HadoopFiles(Files):
     def move(self, source: str, target: str) -> None:
         self._system.mkdirs(self._path(target).getParent())
         self._rename(self._path(source), self._path(target))
+
+    def keep(self, folder: str) -> None:
+        """Nothing: a file that was closed is in the hands of its file system."""
 
     def remove(self, path: str) -> None:
         self._system.delete(self._path(path), True)

@@ -166,6 +166,7 @@ class ParquetTable:
             place = folder.removeprefix(f"{staging}/")
             self.files.remove(place)
             self.files.move(folder, place)
+            self.files.keep(place)  # Spark does not, and the stream may be purged when the manifest is there
         self.files.remove(staging)
         manifest = Manifest(batch, int(counted.get["rows"]), streams)
         self.files.write(f"{BATCHES}/{batch:012d}.json", json.dumps(manifest.as_json()))
