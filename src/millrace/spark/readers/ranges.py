@@ -82,7 +82,7 @@ def _read_arrow(
             if not partition.fallback:
                 raise SourceUnavailable(f"transport=arrow: {error}") from None
             logger.info("%s; stream %s is read over the wire", error, partition.stream)
-            return
+            break
         except AuthorizationViolation:
             raise
         except (ArrowBroken, NotConnected, RequestTimeout) as error:
@@ -94,7 +94,7 @@ def _read_arrow(
                 if not partition.fallback:
                     raise SourceUnavailable(f"stream {partition.stream} as Arrow: {error}") from error
                 logger.warning("%s; stream %s is read over the wire", error, partition.stream)
-                return
+                break
             logger.warning(
                 "%s; reading of stream %s goes on behind %d", error, partition.stream, reader.through
             )
