@@ -1,7 +1,8 @@
 """A range by an ephemeral pull consumer: two requests in flight, nothing acknowledged.
 
-The next request is made when half of the one before has come, so the server never waits for us and never
-has more than two requests' worth on its way.  A request ends when all it asked for has come, or with a
+The next request is made when the one before is about to end, so the server never waits for us and never
+has more than two requests' worth on its way.  Not earlier: servers serve those who wait in turn, message by
+message, which costs them twice as much as a run for one request.  A request ends when all it asked for has come, or with a
 status that is sent to its own reply subject; so what is still to come is always known.  The consumer
 disappears by itself when nobody asks any more: Spark may end a task without telling it.
 """
@@ -24,6 +25,7 @@ _ENDED: Final = frozenset({404, 408})
 _CONFLICT: Final = 409  # the request ended, or the consumer did
 _GONE: Final = 503
 _IN_FLIGHT: Final = 2
+_LAST_PART: Final = 8  # of a request: the next one is made when an eighth has not come
 
 
 class _Request:
@@ -148,7 +150,7 @@ class PullReader:
 
     def _ask(self) -> None:
         while len(self._requests) < _IN_FLIGHT:
-            if self._requests and 2 * self._requests[-1].left > self._requests[-1].count:
+            if self._requests and _LAST_PART * self._requests[-1].left > self._requests[-1].count:
                 return
             count = min(self._wanted(), self._job.fetching.batch)
             if count <= 0 or (self._single and self._requests):
