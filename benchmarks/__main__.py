@@ -34,6 +34,7 @@ Scale = Annotated[float, typer.Option(min=0.001, help="Multiply the messages of 
 Quick = Annotated[bool, typer.Option("--quick", help="Three rounds of a quarter of the size.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only this workload; may be repeated.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the figures to this file.")]
+Markdown = Annotated[Path | None, typer.Option(help="Also write a table for README.md to this file.")]
 Ours = Annotated[ServerKind, typer.Option(help="What to measure.")]
 Theirs = Annotated[ServerKind, typer.Option(help="What to compare with.")]
 
@@ -145,6 +146,82 @@ def gateway(
     run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
 
 
+@application.command()
+def spark(
+    rounds: Rounds = 5,
+    scale: Scale = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a twentieth of the size.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="reading, sink or batches, or a part of rows' names; may be repeated."),
+    ] = None,
+    json: Json = None,
+    markdown: Markdown = None,
+) -> None:
+    """Streams into Spark and out of it, beside plain Python and nats-py: about twenty minutes."""
+    from benchmarks import spark_report, spark_suite
+
+    if quick:
+        rounds, scale = 3, scale / 20
+    console = wide_console()
+    with console.status("starting") as status:
+        about, results = spark_suite.measure(
+            rounds=rounds, scale=scale, only=only or (), progress=status.update
+        )
+    spark_report.show(console, about, results)
+    if json is not None:
+        spark_report.write_json(json, about, results)
+    if markdown is not None:
+        markdown.write_text(spark_report.markdown(about, results))
+
+
+@application.command("spark-archive")
+def spark_archive(
+    messages: Annotated[int, typer.Option(min=1000, help="Messages in the stream.")] = 1_000_000,
+    batch: Annotated[int, typer.Option(min=1000, help="Messages in a micro-batch.")] = 100_000,
+    json: Json = None,
+    markdown: Markdown = None,
+) -> None:
+    """A stream into Parquet by `millrace pipeline run`, and the memory that all its processes take."""
+    from benchmarks import spark_archive as archive
+
+    console = wide_console()
+    with console.status("starting") as status:
+        outcome = archive.measure(messages, batch, status.update)
+    console.print(archive.markdown(outcome), markup=False, highlight=False)
+    if json is not None:
+        archive.write_json(json, outcome)
+    if markdown is not None:
+        markdown.write_text(archive.markdown(outcome))
+
+
+@application.command()
+def publishers(
+    server: Annotated[ServerKind, typer.Option(help="Into which.")] = ServerKind.MILLRACE,
+    messages: Annotated[int, typer.Option(min=10_000, help="Messages of a round.")] = 100_000,
+    rounds: Rounds = 5,
+) -> None:
+    """Publishing into a stream: nats-py, the lean client, and the Spark sink without Spark."""
+    from benchmarks import publishers as module
+
+    module.compare(server, messages, rounds, wide_console())
+
+
+@application.command()
+def arrow(
+    rounds: Rounds = 5,
+    messages: Annotated[int, typer.Option(min=10_000, help="Messages in a stream.")] = 1_000_000,
+) -> None:
+    """Reading a stream as Arrow without Spark, and what it costs those who publish meanwhile."""
+    from benchmarks import arrow_range
+
+    arrow_range.compare(rounds, messages, wide_console())
+
+
+def wide_console() -> Console:
+    return Console(width=None if Console().is_terminal else 160)
+
+
 def store_suite(
     workloads: Sequence[StoreWorkload], ours: ServerKind, theirs: ServerKind
 ) -> dict[str, Measure]:
@@ -172,7 +249,7 @@ def run(
     unknown = sorted(set(only or ()) - set(suite))
     if unknown:
         raise typer.BadParameter(f"no workload {', '.join(unknown)}; there are {', '.join(suite)}")
-    console = Console(width=None if Console().is_terminal else 160)
+    console = wide_console()
     described = machine.describe()
     rows: list[Row] = []
     failures: dict[str, str] = {}

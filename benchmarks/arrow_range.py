@@ -1,6 +1,6 @@
 """Reading a stream as Arrow: how fast, and what it costs those who publish meanwhile.
 
-    python -m benchmarks.arrow_range [--rounds 5] [--messages 1000000]
+    python -m benchmarks arrow [--rounds 5] [--messages 1000000]
 
 Reading: a million messages of 128 B into pyarrow in one request, against the same messages taken from a push
 consumer and only counted, which is the most that NATS gives over one connection.  Disturbance: publishing
@@ -15,11 +15,10 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from urllib.request import urlopen
 
 import pyarrow as pa
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -179,17 +178,9 @@ def disturbance(target: Target, count: int, rounds: int) -> Table:
     return table
 
 
-def main(
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each row.")] = 5,
-    messages: Annotated[int, typer.Option(min=10_000, help="Messages in a stream.")] = 1_000_000,
-) -> None:
+def compare(rounds: int, messages: int, console: Console) -> None:
     """Measure the Arrow endpoint."""
-    console = Console()
     console.print(machine.describe())
     with streaming(ServerKind.MILLRACE) as target:
         console.print(reading(target, messages, rounds))
         console.print(disturbance(target, messages, rounds))
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,13 +1,12 @@
 """Who publishes into a stream, and how fast: nats-py, the lean client, and the Spark sink without Spark.
 
-    python -m benchmarks.publishers [--server millrace] [--messages 100000] [--rounds 5]
+    python -m benchmarks publishers [--server millrace] [--messages 100000] [--rounds 5]
 
 All take turns on one server, a round each, and wait for every acknowledgement; the figure is the median of
 the ratios to nats-py's `publish_async` of the same turn.  For the sink, `dedupe` beside `at-least-once`
 matters: the bar is 0.75.
 """
 
-import argparse
 import asyncio
 import statistics
 import time
@@ -17,7 +16,10 @@ from typing import Any, Final
 import nats
 import pyarrow as pa
 from pyspark.sql.types import StructType
+from rich.console import Console
+from rich.table import Table
 
+from benchmarks import machine
 from millrace.spark.connecting import close_idle_links
 from millrace.spark.options import ConnectionOptions, SinkOptions
 from millrace.spark.sink import batch_writer
@@ -137,17 +139,11 @@ def _with_loop(url: str, count: int, work: Callable[[AsyncPublisher], Any]) -> f
     return asyncio.run(run())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--server", choices=list(ServerKind), default=ServerKind.NATS_SERVER)
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+def compare(kind: ServerKind, messages: int, rounds: int, console: Console) -> None:
+    """Let all of them publish into a server of this kind, in turn."""
     rates: dict[str, list[float]] = {name: [] for name in RUNS}
-    with ServerProcess(ServerKind(arguments.server), jetstream=True) as server:
-        for turn in range(arguments.rounds):
+    with ServerProcess(kind, jetstream=True) as server:
+        for turn in range(rounds):
             names = list(RUNS) if turn % 2 == 0 else list(reversed(RUNS))
             for name in names:
                 with BlockingLink(_options(server.client_url)) as link:
@@ -155,18 +151,16 @@ def main() -> None:
                         "STREAM.CREATE.BENCH",
                         {"name": "BENCH", "subjects": ["bench.>"], "allow_atomic": True},
                     )
-                    rates[name].append(RUNS[name](server.client_url, arguments.messages))
+                    rates[name].append(RUNS[name](server.client_url, messages))
                     close_idle_links()
                     link.api("STREAM.DELETE.BENCH")
     first = rates["nats-py publish_async"]
     plain = rates["sink, at-least-once"]
-    print(f"{'into ' + arguments.server:28} {'median/s':>10} {'to nats-py':>10} {'to plain sink':>14}")
+    table = Table(f"into {kind}", "median/s", "to nats-py", "to plain sink")
     for name, found in rates.items():
         ratio = statistics.median(mine / theirs for mine, theirs in zip(found, first, strict=True))
         beside = statistics.median(mine / theirs for mine, theirs in zip(found, plain, strict=True))
-        shown = f"{beside:14.2f}" if name.startswith("sink") else ""
-        print(f"{name:28} {statistics.median(found):10,.0f} {ratio:10.2f} {shown}")
-
-
-if __name__ == "__main__":
-    main()
+        shown = f"{beside:.2f}" if name.startswith("sink") else ""
+        table.add_row(name, f"{statistics.median(found):,.0f}", f"{ratio:.2f}", shown)
+    console.print(machine.describe())
+    console.print(table)

@@ -1,0 +1,168 @@
+"""A long stream into Parquet by `millrace pipeline run`, and whether its memory stays flat.
+
+The command runs as a user runs it, in processes of its own; every half second the memory in RAM of each
+kind is noted: the driver's Python, the JVM, all Python workers together, and the server.  Flat means that
+the last quarter of the run takes no more than the second: the first is Spark's and Java's own growth.
+"""
+
+import dataclasses
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow.dataset as ds
+
+from benchmarks import machine
+from benchmarks.machine import Machine
+from benchmarks.spark_session import process_memory
+from benchmarks.spark_streams import PLAIN, fill, site
+from benchmarks.stream_store import resident_mib
+from benchmarks.wire import WireError
+from millrace.testing.reference import ServerKind
+
+_LOOK_S: Final = 0.5
+_PARTS: Final = 8  # lines of the report
+SETTINGS: Final = {"spark.driver.memory": "1g"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Memory at one moment, in MiB."""
+
+    second: float
+    driver: float
+    jvm: float
+    workers: float
+    server: float
+
+    @property
+    def spark(self) -> float:
+        return self.driver + self.jvm + self.workers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    messages: int
+    batch: int
+    seconds: float
+    machine: Machine
+    finished: str
+    looks: tuple[Look, ...]
+
+    def quarter(self, number: int) -> tuple[Look, ...]:
+        """The looks of a quarter of the run, 0 to 3."""
+        size = len(self.looks) / 4
+        return self.looks[int(number * size) : int((number + 1) * size)] or self.looks[-1:]
+
+    @property
+    def growth(self) -> float:
+        """Most memory of Spark's processes in the last quarter, to that in the second."""
+        late, early = (max(look.spark for look in self.quarter(number)) for number in (3, 1))
+        return late / early
+
+
+def measure(messages: int, batch: int, progress: Callable[[str], None]) -> Outcome:
+    """Fill a stream, archive it, and count what is in the table."""
+    described = machine.describe()
+    with (
+        tempfile.TemporaryDirectory(prefix="millrace-bench-") as name,
+        site(ServerKind.MILLRACE) as server,
+    ):
+        progress(f"{messages:,} messages")
+        fill(server, PLAIN, messages)
+        folder = Path(name)
+        looks, seconds = _run(_file(folder, server.url, batch), folder / "log", server.pid, progress)
+        rows = ds.dataset(folder / "table", format="parquet", exclude_invalid_files=True).count_rows()
+        if rows != messages:
+            raise WireError(f"{rows} rows of {messages} messages are in the table")
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    return Outcome(messages, batch, seconds, described, finished, tuple(looks))
+
+
+def _file(folder: Path, url: str, batch: int) -> Path:
+    file = folder / "archive.toml"
+    settings = "\n".join(f'"{name}" = "{value}"' for name, value in SETTINGS.items())
+    file.write_text(
+        f'checkpoint = "{folder}/checkpoint"\n[nats]\nservers = ["{url}"]\n'
+        f'[spark]\nmaster = "local[2]"\n[spark.conf]\n{settings}\n'
+        f'[[job]]\nkind = "archive"\nname = "archive"\nstreams = ["{PLAIN}"]\ntable = "{folder}/table"\n'
+        f'trigger = "once"\nmax_rows = {batch}\n'
+    )
+    return file
+
+
+def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) -> tuple[list[Look], float]:
+    command = [sys.executable, "-m", "millrace", "pipeline", "run", str(file), "--once", "--json"]
+    looks: list[Look] = []
+    began = time.perf_counter()
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            while process.poll() is None:
+                looks.append(_look(process.pid, server, time.perf_counter() - began))
+                progress(f"archiving: {looks[-1].second:.0f} s, {looks[-1].spark:.0f} MiB")
+                time.sleep(_LOOK_S)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    seconds = time.perf_counter() - began
+    if process.returncode:
+        raise WireError(f"the pipeline failed: {log.read_text()[-2000:]}")
+    return looks, seconds
+
+
+def _look(driver: int, server: int, second: float) -> Look:
+    memory = process_memory(driver)
+    own = memory.pop(driver, 0.0)
+    jvm = {pid: size for pid, size in memory.items() if _is_java(pid)}
+    workers = sum(memory.values()) - sum(jvm.values())
+    return Look(second, own, sum(jvm.values()), workers, resident_mib(server))
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def markdown(outcome: Outcome) -> str:
+    """A table over the time of the run."""
+    looks = outcome.looks
+    size = max(1, len(looks) // _PARTS)
+    described = outcome.machine
+    out = [
+        f"{outcome.messages:,} messages of 128 B archived in {outcome.seconds:.0f} s "
+        f"({outcome.messages / outcome.seconds:,.0f} rows/s with Spark's start), batches of "
+        f"{outcome.batch:,}, {'; '.join(f'{name}={value}' for name, value in SETTINGS.items())}; "
+        f"{outcome.finished}, {described.processor}, {described.cores} cores, load average "
+        f"{described.load_before} before",
+        f"Memory of Spark's processes, last quarter of the run to the second: {outcome.growth:.2f}",
+        "",
+        "| from second | driver, MiB | JVM | workers | together | server |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for start in range(0, len(looks), size):
+        part = looks[start : start + size]
+        cells = (
+            max(getattr(look, name) for look in part)
+            for name in ("driver", "jvm", "workers", "spark", "server")
+        )
+        out.append(f"| {part[0].second:.0f} | {' | '.join(f'{cell:.0f}' for cell in cells)} |")
+    middle = statistics.median(look.spark for look in looks)
+    return "\n".join(
+        [*out, "", f"Most in each part of the run; together, the median is {middle:.0f} MiB.", ""]
+    )
+
+
+def write_json(path: Path, outcome: Outcome) -> None:
+    path.write_text(json.dumps({**dataclasses.asdict(outcome), "growth": outcome.growth}, indent=2) + "\n")
