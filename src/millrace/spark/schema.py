@@ -45,10 +45,6 @@ COLUMNS: Final[dict[str, DataType]] = {
 }
 DEFAULT_COLUMNS: Final = ("stream", "subject", "seq", "time", "headers", "data")
 
-_FREE: Final = frozenset(
-    {"stream", "subject", "seq", "time", "time_ns", "tokens"}
-)  # neither header nor payload
-
 
 def default_schema() -> StructType:
     return StructType([StructField(name, COLUMNS[name]) for name in DEFAULT_COLUMNS])
@@ -76,11 +72,6 @@ def chosen_columns(schema: StructType) -> tuple[str, ...]:
 
 def needs_data(columns: tuple[str, ...]) -> bool:
     return "data" in columns
-
-
-def needs_message(columns: tuple[str, ...]) -> bool:
-    """Whether anything of header or payload is wanted."""
-    return not _FREE.issuperset(columns)
 
 
 def arrow_schema(schema: StructType) -> "pyarrow.Schema":

@@ -67,11 +67,6 @@ class StreamAdmin:
         """State of a stream; StreamMissing if there is none."""
         return facts_of(self._api(f"STREAM.INFO.{stream}", stream=stream))
 
-    def duplicate_window_s(self, stream: str) -> float:
-        """For how long the stream knows the ids of messages."""
-        config = self._api(f"STREAM.INFO.{stream}", stream=stream)["config"]
-        return float(config.get("duplicate_window", 0)) / 1e9
-
     def purge(self, stream: str, *, below: int, filter: Sequence[str] = ()) -> int:
         """Remove the messages below a sequence, of these subjects only; returns how many there were."""
         removed = 0
