@@ -119,6 +119,20 @@ async def test_after_a_cut_over_the_target_takes_messages_and_the_source_does_no
 
 
 @OUTWARD
+async def test_a_target_that_took_over_is_not_replaced(pair: Pair, name: str) -> None:
+    again = (name, "--grace", 0, "--cut-over", "--replace")
+    await pair.source.fill(name)
+    assert (await pair.promote(*again))[0] == 0
+    assert (await pair.target.publish(f"{name}.1"))["seq"] == 21
+    code, report, errors = await pair.promote(*again)
+    assert (code, report["streams"][0]["last_seq"]) == (0, 21), errors
+    await pair.target.api.delete_message(name, 20)
+    code, _, errors = await pair.promote(*again)
+    assert (code, "may have taken over" in errors) == (1, True), errors
+    assert [each["seq"] for each in await pair.target.messages(name)][-1] == 21
+
+
+@OUTWARD
 async def test_the_freeze_can_be_taken_back(pair: Pair, name: str) -> None:
     await pair.source.fill(name)
     before = (await pair.source.api.stream(name))["config"]

@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -164,15 +165,15 @@ class BackupWriter:
 
     def write(self, chunk: bytes) -> None:
         assert self._file is not None
-        self._file.write(chunk)
         self._sum.update(chunk)
         self.size += len(chunk)
-        if self.size - self._synced >= _SYNC_EVERY:
-            self._sync()
+        with self._telling():
+            self._file.write(chunk)
+            if self.size - self._synced >= _SYNC_EVERY:
+                self._sync()
 
     def commit(self, config: dict[str, Any], state: dict[str, Any], summary: Summary, **notes: Any) -> Backup:
         """Everything was written: make it a backup."""
-        self._sync()
         seal = {
             "form": 1,
             "archive_bytes": self.size,
@@ -183,14 +184,24 @@ class BackupWriter:
             **notes,
         }
         meta = {"config": config, "state": state, _OURS: seal}
-        with (self._partial / META).open("w") as file:
-            json.dump(meta, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_folder(self._partial)
-        self._put_in_place()
+        with self._telling():
+            self._sync()
+            with (self._partial / META).open("w") as file:
+                json.dump(meta, file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(self._partial)
+            self._put_in_place()
         return Backup(self.path, config, state, seal)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """A disk that is full, above all: it fails this backup, and not those of other streams."""
+        try:
+            yield
+        except OSError as error:
+            raise TransferError(f"{self.path}: {error.strerror or error}") from error
 
     def _put_in_place(self) -> None:
         old = self.path.parent / f".{self.path.name}.old"
@@ -212,7 +223,8 @@ class BackupWriter:
     ) -> None:
         shutil.rmtree(self._partial, ignore_errors=True)  # it has been renamed if all went well
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what could not be written is tried once more
+                self._file.close()
 
 
 def _sync_folder(path: Path) -> None:

@@ -12,12 +12,16 @@ One that the copy has already is no news to it.  Without permission to hear them
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from millrace.transfer.errors import ServerLost
 
 _PREFIX: Final = "$JS.ACK."
 _ALL: Final = "$JS.ACK.>"
@@ -65,8 +69,11 @@ class LateAcks:
         self.carried = 0
 
     async def listen(self) -> None:
-        self._subscription = await self._source.subscribe(_ALL, cb=self._heard)
-        await self._source.flush()
+        try:
+            self._subscription = await self._source.subscribe(_ALL, cb=self._heard)
+            await self._source.flush()
+        except (NatsError, OSError) as error:
+            raise ServerLost(f"acknowledgements at the source: {error or type(error).__name__}") from error
 
     async def _heard(self, message: Msg) -> None:
         ack = read_ack(message.subject, message.data)
@@ -81,9 +88,12 @@ class LateAcks:
         """The consumers are at the target."""
         waiting, self._waiting = self._waiting, []
         self._flowing = True
-        for ack in waiting:
-            await self._send(ack)
-        await self._target.flush()
+        try:
+            for ack in waiting:
+                await self._send(ack)
+            await self._target.flush()
+        except (NatsError, OSError) as error:
+            raise ServerLost(f"acknowledgements at the target: {error or type(error).__name__}") from error
 
     async def _send(self, ack: Ack) -> None:
         subject = self.replies.get((ack.stream, ack.consumer, ack.stream_seq), ack.subject)
@@ -92,7 +102,8 @@ class LateAcks:
 
     async def close(self) -> None:
         subscription, self._subscription = self._subscription, None
-        if subscription is not None and not self._source.is_closed:
-            await subscription.unsubscribe()
-        if not self._target.is_closed:
-            await self._target.flush()
+        with suppress(NatsError, OSError):  # whoever needs these connections is told by them
+            if subscription is not None and not self._source.is_closed:
+                await subscription.unsubscribe()
+            if not self._target.is_closed:
+                await self._target.flush()

@@ -138,7 +138,7 @@ class Promotion:
         results = []
         for each in self._plans:
             try:
-                if each.found is Found.STREAM and not self._options.replace:
+                if each.found is Found.STREAM and not self._may_replace(each):
                     await self._recognise(each)
                     results.append(await self._result(each, was_there=True))
                     continue
@@ -149,13 +149,16 @@ class Promotion:
                 results.append(StreamResult(each, error=str(error)))
         return PromotionResult(results, cut_over=False, verified=self._options.verify)
 
+    def _may_replace(self, plan: StreamPlan) -> bool:
+        """Not while the source is frozen: the stream at the target may be in charge already, with messages
+        that the source never had."""
+        return self._options.replace and not plan.frozen
+
     async def _recognise(self, plan: StreamPlan) -> None:
         """The stream at the target has to be a copy of this one, and complete."""
         mine = await digest(self._source, plan.name, self._form)
         if await compare_messages(self._target, plan.name, self._form, mine):
-            raise TransferError(
-                "the target has a stream of that name with other messages; --replace deletes it there first"
-            )
+            raise TransferError(_other_stream(plan))
         self._copied[plan.name] = mine
 
     async def _copy(self, plan: StreamPlan, config: Json) -> None:
@@ -167,8 +170,8 @@ class Promotion:
         except StreamMissing:
             pass
         else:
-            if not is_unfinished_copy(there, plan.origin) and not self._options.replace:
-                raise TransferError(f"{name}: the target has a stream of that name")
+            if not is_unfinished_copy(there, plan.origin) and not self._may_replace(plan):
+                raise TransferError(f"{name}: {_other_stream(plan)}")
             await self._target.delete_stream(name)
         options = BackupOptions(replace=True, verify=False)  # it is read again right now
         done = await back_up(self._source, name, self._folder / name, self._form, self._progress, options)
@@ -277,16 +280,22 @@ class Promotion:
 
     async def _give_back(self) -> None:
         """Nothing was handed over, so the source goes on; but for what an earlier run may have handed."""
+        stuck = []
         for each in self._plans:
             if each.frozen:
                 self._progress.say(f"{each.name} was frozen before, and stays so; --release gives it back")
-            else:
+                continue
+            try:
                 await release(self._source, each.name)
-        self._progress.say("the source goes on as before")
+            except TransferError as error:  # what went wrong first is what is raised
+                stuck.append(each.name)
+                self._progress.say(f"{each.name} may still be frozen ({error}); --release gives it back")
+        if not stuck:
+            self._progress.say("the source goes on as before")
 
     async def _finish(self, plan: StreamPlan, acks: LateAcks) -> None:
         """Everything is still: make the copy the same as the source."""
-        if plan.found is Found.STREAM and plan.frozen and not self._options.replace:
+        if plan.found is Found.STREAM and plan.frozen:
             await self._recognise(plan)  # an earlier run came so far
             return
         if plan.method is Method.FOLLOW:
@@ -349,3 +358,12 @@ class Promotion:
         summary = self._copied[plan.name]
         info = await self._target.stream(plan.name)
         return StreamResult(plan, info["state"], summary.digest, sorted(summary.consumers), was_there)
+
+
+def _other_stream(plan: StreamPlan) -> str:
+    if not plan.frozen:
+        return "the target has a stream of that name with other messages; --replace deletes it there first"
+    return (
+        "the source is frozen, and the target has a stream of that name with other messages, which may have "
+        "taken over already; if it has not, give the source back with --release and begin again"
+    )

@@ -1,5 +1,8 @@
 """A backup is at its place when it is whole, and never before."""
 
+import os
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,19 @@ def test_one_that_is_there_is_replaced_whole_or_not_at_all(tmp_path: Path) -> No
     assert open_backup(tmp_path / "A") == first
     write(tmp_path / "A", "A", replace=True, body=b"second")
     assert open_backup(tmp_path / "A").seal["digest"] != first.seal["digest"]
+
+
+def test_a_disk_that_is_full_fails_the_backup_and_leaves_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error, as of a full disk, and no signal
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(TransferError, match="A: "):
+            write(tmp_path / "A", "A", body=os.urandom(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_may_be_a_backup_or_hold_some(tmp_path: Path) -> None:
