@@ -38,10 +38,12 @@ def traffic(url: str) -> Iterator[None]:
 
     thread = threading.Thread(target=publish)
     thread.start()
-    yield
-    over.set()
-    thread.join()
-    link.close()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        link.close()
 
 
 def test_latest_under_traffic_loses_and_doubles_nothing_over_deaths_before_the_first_commit(
@@ -51,7 +53,7 @@ def test_latest_under_traffic_loses_and_doubles_nothing_over_deaths_before_the_f
     streams.fill(50)
     query = driver(server.client_url, "dedupe", once=False, startingOffsets="latest")
     with traffic(server.client_url):
-        for place in ("before-log", "planned", "read", "before-commit"):
+        for place in ("before-log", "planned", "before-commit"):  # the batch may be of one message
             query.dies(place, after=0)
             assert query.committed == 0
     query.once = True
