@@ -1,9 +1,14 @@
 """Names, subjects and headers that try to be more than that."""
 
 import asyncio
+import json
 
+import httpx
 import pytest
-from gateway_v2_kit import Gateway
+from gateway_v2_kit import PATIENCE_S, Gateway, is_up
+
+from millrace.gateway.server import GatewayServer
+from millrace.gateway.settings import Group, Listener, Nats, Settings
 
 _SUBJECTS = [
     "a%20b",
@@ -110,3 +115,28 @@ async def test_a_raw_line_end_in_a_header_does_not_get_through(gateway: Gateway)
     writer.close()
     # It is refused, or the second line is a header of its own, as HTTP reads it: JetStream then says no.
     assert answer.split()[1] in (b"400", b"422"), answer
+
+
+async def test_a_gateway_of_the_data_plane_does_not_administrate(gateway: Gateway) -> None:
+    await gateway.add_stream()
+    settings = Settings(
+        nats=Nats(servers=(gateway.nats.client_url,)),
+        listeners=(Listener(host="127.0.0.1", port=0, groups=frozenset([Group.DATAPLANE])),),
+    )
+    delete = f"$JS.API.STREAM.DELETE.{gateway.stream}"
+    async with GatewayServer(settings) as server:
+        await is_up(server)
+        host, port = server.addresses[0]
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as http:
+            for path in (
+                f"/v2/requests/{delete}",
+                f"/v2/subjects/{delete}",
+                f"/v2/subjects/{delete}?ack=none",
+            ):
+                assert (await http.post(path)).status_code == 403
+            assert (await http.post(f"/v2/messages?subject={delete}", content=b"{}")).status_code == 403
+            lines = b"".join(json.dumps({"subject": delete, "data": data}).encode() + b"\n" for data in "ab")
+            told = (await http.post("/v2/messages", content=lines)).text.splitlines()
+            assert [json.loads(line)["error"]["status"] for line in told] == [403, 403]
+            assert (await http.post(f"/v2/subjects/{gateway.subject}.a")).status_code == 200
+    assert (await gateway.http.get(gateway.path)).status_code == 200

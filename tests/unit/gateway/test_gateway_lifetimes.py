@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 import weakref
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from millrace.gateway.metrics import Metrics
 from millrace.gateway.server import GatewayNotStarted, GatewayServer
 from millrace.gateway.settings import Listener, Nats, Settings, Tls
 from millrace.gateway.v1.subscribe import board_of
+from millrace.gateway.v2.calls import Flow
+from millrace.gateway.v2.live import begun
 from millrace.wire.errors import BadOptions
 
 
@@ -82,3 +85,23 @@ def test_settings_do_not_show_who_the_gateway_is() -> None:
     nats = Nats(servers=("nats://a:secret@h:1",), user="u", password="secret", nkey_seed="secret")
     assert repr(Settings(nats=nats)).count("<Nats h:1>") == 1
     assert "secret" not in repr(Settings(nats=nats))
+
+
+async def test_what_a_live_answer_holds_is_given_back_by_one_who_left_before_it_began() -> None:
+    given_back = asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b""
+            yield b"never"
+        finally:
+            given_back.set()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    await Flow("text/plain", await begun(pieces())).respond(receive, send)
+    assert given_back.is_set()

@@ -10,6 +10,7 @@ results stops the reader of the body, and so the caller.  Messages are sent in t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import Annotated, Final
@@ -20,7 +21,7 @@ from millrace.gateway.errors import BadRequest, BodyTooLarge, Disconnected, Gate
 from millrace.gateway.publisher import error_of
 from millrace.gateway.v2.calls import Call, Flow, Reply, cancelled
 from millrace.gateway.v2.message_headers import JsonHeaders, block, from_json, refuse_batches
-from millrace.gateway.v2.names import check_subject
+from millrace.gateway.v2.names import check_reach, check_subject
 from millrace.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millrace.gateway.v2.payload import body_of, to_json
 from millrace.gateway.v2.problems import Problem, problem_of
@@ -30,6 +31,7 @@ from millrace.wire.publishing import Origin, Receipts
 
 section: Final = Section(Tag.PUBLISHING)
 
+_LOG: Final = logging.getLogger("millrace.gateway")
 _CHUNKS_IN_FLIGHT: Final = 8
 _MEDIA_TYPES: Final = (NDJSON, "application/ndjson", "application/jsonl", "application/json-lines")
 
@@ -113,6 +115,7 @@ async def publish_batch(call: Call) -> Reply:
     query: BatchQuery = call.query
     if query.subject is not None:
         check_subject(query.subject)
+        check_reach(query.subject, call.settings)
     publisher = await call.link.publisher().connect()
     batch = _Batch(call, publisher, query)
     return Flow(NDJSON, batch.lines(), watch=False)
@@ -177,6 +180,9 @@ class _Batch:
             await self._queue.put(None)
         except GatewayError as error:
             await self._queue.put(error)
+        except Exception:  # whatever it is, the answer must not wait for more
+            _LOG.exception("request %s: the body of a batch can not be read", self._call.exchange.request_id)
+            await self._queue.put(GatewayError("the rest of the batch was not read"))
 
     async def _submit(self, text: bytes) -> None:
         mistakes: dict[int, GatewayError] = {}
@@ -190,6 +196,7 @@ class _Batch:
                 data = line.data
                 if (
                     line.headers is _UNSET
+                    and line.subject[:1] != "$"
                     and not line.msg_id
                     and line.json is line.base64 is _UNSET
                     and data is not _UNSET
@@ -205,6 +212,7 @@ class _Batch:
         await self._queue.put(_Chunk(await self._publisher.submit(messages), mistakes))
 
     def _message(self, line: BatchLine) -> WireMessage:
+        check_reach(line.subject, self._call.settings)
         pairs = [] if line.headers is _UNSET else from_json(line.headers)
         if pairs:
             refuse_batches(pairs)

@@ -43,7 +43,6 @@ from millrace.gateway.v2.messages import Payload, Sequence, Since
 from millrace.gateway.v2.names import check_filter
 from millrace.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Tag
 from millrace.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
-from millrace.gateway.v2.problems import Problem
 from millrace.gateway.v2.streams import stream_of
 from millrace.jsapi.go_time import TimeError, format_time, parse_time
 
@@ -90,12 +89,6 @@ class ConsumerQuery(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None = None
 
 
-class LastLine(msgspec.Struct):
-    """The last line of NDJSON that did not end well."""
-
-    problem: Problem
-
-
 def _answers(kind: type) -> tuple[Answer, ...]:
     return (
         Answer(
@@ -128,7 +121,7 @@ async def read_live(call: Call) -> Reply:
     start = _start(call, query)
     reading = _Reading(call, subjects, start, query.payload)
     await reading.open()
-    return Flow(framing.media_type, _flow(call, framing, reading))
+    return Flow(framing.media_type, await begun(_flow(call, framing, reading)))
 
 
 @section.get(
@@ -148,7 +141,14 @@ async def read_consumer_live(call: Call) -> Reply:
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     session = ConsumerSession(call, window=query.window)
     await session.open()
-    return Flow(framing.media_type, _consumer_flow(call, framing, session, query.payload))
+    return Flow(framing.media_type, await begun(_consumer_flow(call, framing, session, query.payload)))
+
+
+async def begun(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`pieces` behind its first one: a generator that never began is closed without its `finally`, and what
+    it was to give back would be kept by a caller who leaves before the answer begins."""
+    await anext(pieces)
+    return pieces
 
 
 async def _consumer_flow(
@@ -156,6 +156,7 @@ async def _consumer_flow(
 ) -> AsyncGenerator[bytes, None]:
     delivered = call.core.metrics.delivered.labels("v2")
     try:
+        yield b""  # for `begun`
         yield framing.opening()
         while True:
             taken = await session.take(framing.ping_s or 3600)
@@ -174,6 +175,7 @@ async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerat
     loop = asyncio.get_running_loop()
     delivered = call.core.metrics.delivered.labels("v2")
     try:
+        yield b""  # for `begun`
         yield framing.opening()
         said = loop.time()
         while True:

@@ -7,13 +7,15 @@ another subject, or match more than was said.  All of it is refused with 400.
 import re
 from typing import Final
 
-from millrace.gateway.errors import BadRequest
+from millrace.gateway.errors import BadRequest, PermissionDenied
+from millrace.gateway.settings import Group, Settings
 
 _NAME: Final = re.compile(r"[^\x00-\x20\x7f.*>/\\]{1,255}")
 _SUBJECT: Final = re.compile(r"[^\x00-\x20\x7f.]+(?:\.[^\x00-\x20\x7f.]+)*")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00\r\n]*")
 _MAX_SUBJECT: Final = 1024
+_OF_THE_SERVER: Final = ("$JS.", "$SYS.")
 
 NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # of _NAME, for the description
 
@@ -31,6 +33,12 @@ def check_subject(subject: str) -> str:
     if ("*" in subject or ">" in subject) and any(token in "*>" for token in subject.split(".")):
         raise BadRequest(f"{subject!r} has wildcards; messages are published to one subject")
     return subject
+
+
+def check_reach(subject: str, settings: Settings) -> None:
+    """403 for the server's own subjects where only the data plane is served: they administrate."""
+    if subject.startswith(_OF_THE_SERVER) and Group.MANAGEMENT not in settings.groups:
+        raise PermissionDenied(f"{subject} belongs to the management group, which is not served here")
 
 
 def check_filter(subject: str) -> str:

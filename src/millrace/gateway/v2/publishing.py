@@ -25,7 +25,7 @@ from millrace.gateway.v2.message_headers import (
     refuse_batches,
     to_http,
 )
-from millrace.gateway.v2.names import check_subject
+from millrace.gateway.v2.names import check_reach, check_subject
 from millrace.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millrace.gateway.v2.payload import Outgoing, decode_base64
 from millrace.jsapi import headers as jetstream
@@ -154,6 +154,7 @@ async def request(call: Call) -> Reply:
 
 async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
     subject = check_subject(call.path["subject"])
+    check_reach(subject, call.settings)
     headers = from_http(call.raw_headers)
     if key := call.header("idempotency-key"):
         present = [value for name, value in headers if name == jetstream.MSG_ID]
