@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from millrace.gateway.access_log import AccessLog
-from millrace.gateway.auth import Authenticator, Caller
+from millrace.gateway.auth import Authenticator
 from millrace.gateway.cors import CrossOrigin
-from millrace.gateway.link import Link
 from millrace.gateway.links import Links
 from millrace.gateway.metrics import Metrics
 from millrace.gateway.rate import RateLimit
 from millrace.gateway.settings import Settings
-
-Scope = dict[str, Any]
 
 
 class Core:
@@ -44,8 +40,3 @@ class Core:
         self._running -= 1
         if self._running == 0:
             await self.links.close()
-
-    async def link_of(self, scope: Scope) -> Link:
-        """The link of whoever sent this request (put there by `front`)."""
-        caller: Caller = scope["state"]["caller"]
-        return await self.links.link_for(caller.credentials)

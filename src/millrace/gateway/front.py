@@ -130,9 +130,7 @@ class Front:
             scope = {**scope, "path": inner, "raw_path": path.encode("latin-1"), "root_path": self._prefix}
             exchange.scope = scope
         state = scope.setdefault("state", {})
-        state["core"] = self.core
         state["exchange"] = exchange
-        state["caller"] = exchange.caller
         await self._second(scope, exchange.receive, exchange.send)
 
     # -- after --------------------------------------------------------------------------------------

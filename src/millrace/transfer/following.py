@@ -109,7 +109,6 @@ class Follower:
         self._feed = FEED_PREFIX + stream
         self._form = form
         self._progress = progress
-        self.compared = 0  # messages that were read back
 
     async def lag(self) -> Lag:
         there = (await self._target.stream(self._stream))["state"]["last_seq"]
@@ -198,7 +197,6 @@ class Follower:
         for seq in missing:
             if await self._source.get_message(self._stream, seq) is not None:
                 raise CopyDiffers(self._stream, [f"message {seq} is missing"])
-        self.compared += len(sequences)
 
     async def _wait_for(self, last: int) -> None:
         seen, waited = -1, 0.0

@@ -68,7 +68,6 @@ class Outgoing(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         return body_of(self.data, self.json, self.base64)
 
 
-_json_checker: Final = msgspec.json.Decoder(msgspec.Raw)
 _any_json: Final = msgspec.json.Decoder()
 
 

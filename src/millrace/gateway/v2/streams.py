@@ -23,7 +23,6 @@ from millrace.jsapi.stream_types import StreamConfig, StreamInfo
 section: Final = Section(Tag.STREAMS)
 
 _PAGE: Final = 256  # of JetStream
-_SUBJECTS_PAGE: Final = 100_000
 
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1, description="how many to leave out")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=_PAGE, description="how many at most")]
