@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 HERE = Path(__file__).parent
 build = runpy.run_path(str(HERE / "src/millrace/base/build.py"))
 
-FLAGS = ["-O2", "-g0", "-fno-strict-aliasing"]
+FLAGS = ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-sign-compare"]
 X86_FLAGS = ["-mcrc32"]  # allows the instruction; no compiler uses it of its own accord
 
 
