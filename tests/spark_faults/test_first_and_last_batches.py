@@ -53,7 +53,8 @@ def test_latest_under_traffic_loses_and_doubles_nothing_over_deaths_before_the_f
     streams.fill(50)
     query = driver(server.client_url, "dedupe", once=False, startingOffsets="latest")
     with traffic(server.client_url):
-        for place in ("before-log", "planned", "before-commit"):  # the batch may be of one message
+        # Spark logs its first batch even if there is nothing in it: from then on the start is fixed.
+        for place in ("planned", "before-commit"):
             query.dies(place, after=0)
             assert query.committed == 0
     query.once = True
