@@ -19,7 +19,3 @@ class TableError(JobError):
 
 class MissingFormat(JobError):
     """Spark does not have the jars for a table format."""
-
-
-class Stopped(JobError):
-    """The job was asked to stop before it was done; it goes on there the next time."""

@@ -206,7 +206,8 @@ class PipelineRun:
                 self._spark.sparkContext.cancelJobGroup(job.name)
 
     def _fail(self, job: AnyJob, error: Exception) -> None:
-        if self._stopping.is_set():  # work that was cut off looks like a failure
+        # Work that was cut off looks like a failure of Spark's; what our own code says is one.
+        if self._stopping.is_set() and not isinstance(error, MillraceError):
             self.board.set_state(job.name, State.STOPPED)
             return
         text = str(error) if isinstance(error, MillraceError) else explain(error)
