@@ -71,6 +71,6 @@ def test_a_driver_killed_while_it_writes_leaves_each_message_once(
     streams.fill(500)
     query.dies("write")
     seen = streams.copies().total()
-    assert 200 < seen < 500  # in the middle of the second batch
+    assert 200 <= seen < 500  # the first batch, and as much of the second as was sent by then
     query.finish()
     assert query.results(streams) == exactly_once(500)
