@@ -2,11 +2,13 @@
 
 The command runs as a user runs it, in processes of its own; every half second the memory in RAM of each
 kind is noted: the driver's Python, the JVM, all Python workers together, and the server.  Flat means that
-the last quarter of the run takes no more than the second: the first is Spark's and Java's own growth.
+the last quarter of the rows takes no more than the second: in the first, Spark and Java get going.  Java
+takes what heap it is given, so that is small here.
 """
 
 import dataclasses
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -38,6 +40,7 @@ class Look:
     """Memory at one moment, in MiB."""
 
     second: float
+    rows: int  # in the table
     driver: float
     jvm: float
     workers: float
@@ -58,15 +61,15 @@ class Outcome:
     looks: tuple[Look, ...]
 
     def quarter(self, number: int) -> tuple[Look, ...]:
-        """The looks of a quarter of the run, 0 to 3."""
-        size = len(self.looks) / 4
-        return self.looks[int(number * size) : int((number + 1) * size)] or self.looks[-1:]
+        """The looks while a quarter of the rows, 0 to 3, was on its way."""
+        low, high = (self.messages * part // 4 for part in (number, number + 1))
+        return tuple(look for look in self.looks if low <= look.rows < high)
 
     @property
-    def growth(self) -> float:
-        """Most memory of Spark's processes in the last quarter, to that in the second."""
-        late, early = (max(look.spark for look in self.quarter(number)) for number in (3, 1))
-        return late / early
+    def growth(self) -> float | None:
+        """Most memory of Spark's processes in the last quarter, to that in the second; None: too short."""
+        late, early = (max((look.spark for look in self.quarter(number)), default=0.0) for number in (3, 1))
+        return late / early if late and early else None
 
 
 def measure(messages: int, batch: int, progress: Callable[[str], None]) -> Outcome:
@@ -107,8 +110,8 @@ def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) ->
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             while process.poll() is None:
-                looks.append(_look(process.pid, server, time.perf_counter() - began))
-                progress(f"archiving: {looks[-1].second:.0f} s, {looks[-1].spark:.0f} MiB")
+                looks.append(_look(process.pid, server, time.perf_counter() - began, _rows(log)))
+                progress(f"archiving: {looks[-1].rows:,} rows, {looks[-1].spark:.0f} MiB")
                 time.sleep(_LOOK_S)
         finally:
             if process.poll() is None:
@@ -120,12 +123,18 @@ def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) ->
     return looks, seconds
 
 
-def _look(driver: int, server: int, second: float) -> Look:
+def _rows(log: Path) -> int:
+    """How many rows the last line of progress tells of."""
+    found = re.findall(r'"rows": ?(\d+)', log.read_text())
+    return int(found[-1]) if found else 0
+
+
+def _look(driver: int, server: int, second: float, rows: int) -> Look:
     memory = process_memory(driver)
     own = memory.pop(driver, 0.0)
     jvm = {pid: size for pid, size in memory.items() if _is_java(pid)}
     workers = sum(memory.values()) - sum(jvm.values())
-    return Look(second, own, sum(jvm.values()), workers, resident_mib(server))
+    return Look(second, rows, own, sum(jvm.values()), workers, resident_mib(server))
 
 
 def _is_java(pid: int) -> bool:
@@ -146,10 +155,11 @@ def markdown(outcome: Outcome) -> str:
         f"{outcome.batch:,}, {'; '.join(f'{name}={value}' for name, value in SETTINGS.items())}; "
         f"{outcome.finished}, {described.processor}, {described.cores} cores, load average "
         f"{described.load_before} before",
-        f"Memory of Spark's processes, last quarter of the run to the second: {outcome.growth:.2f}",
+        "Memory of Spark's processes, last quarter of the rows to the second: "
+        + ("too short a run" if outcome.growth is None else f"{outcome.growth:.2f}"),
         "",
-        "| from second | driver, MiB | JVM | workers | together | server |",
-        "|---:|---:|---:|---:|---:|---:|",
+        "| from second | rows | driver, MiB | JVM | workers | together | server |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for start in range(0, len(looks), size):
         part = looks[start : start + size]
@@ -157,7 +167,9 @@ def markdown(outcome: Outcome) -> str:
             max(getattr(look, name) for look in part)
             for name in ("driver", "jvm", "workers", "spark", "server")
         )
-        out.append(f"| {part[0].second:.0f} | {' | '.join(f'{cell:.0f}' for cell in cells)} |")
+        out.append(
+            f"| {part[0].second:.0f} | {part[0].rows:,} | {' | '.join(f'{cell:.0f}' for cell in cells)} |"
+        )
     middle = statistics.median(look.spark for look in looks)
     return "\n".join(
         [*out, "", f"Most in each part of the run; together, the median is {middle:.0f} MiB.", ""]

@@ -35,10 +35,7 @@ def measure(
                 fill(each, stream, count)
         spark = stack.enter_context(started())
         for group in GROUPS:
-            words = [word for word in only if word not in GROUPS]
-            if only and group not in only and not words:
-                continue
-            chosen = _chosen(_entrants(group, spark, sites, count, scale), words)
+            chosen = _chosen(group, _entrants(group, spark, sites, count, scale), only)
             turns = min(rounds, _BATCH_ROUNDS) if group == "batches" else rounds
             results += hold(chosen, turns, progress)
     about = About(
@@ -63,10 +60,11 @@ def _entrants(group: str, spark: Spark, sites: list[Site], count: int, scale: fl
     return spark_batches.entrants(spark, sites)
 
 
-def _chosen(rows: list[Entrant], words: Sequence[str]) -> list[Entrant]:
-    """Rows whose name has one of the words, and those they are measured by."""
-    if not words:
+def _chosen(group: str, rows: list[Entrant], only: Sequence[str]) -> list[Entrant]:
+    """Rows of a group that was asked for, or with one of the words in their names, and those beside them."""
+    if not only or group in only:
         return rows
+    words = [word for word in only if word not in GROUPS]
     wanted = [each for each in rows if any(word in each.name for word in words)]
     bases = {each.base for each in wanted}
     return [each for each in rows if each in wanted or each.name in bases]
