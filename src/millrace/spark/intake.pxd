@@ -1,5 +1,6 @@
 cimport cython
 
+from millrace.base.buffer cimport equal_parts
 from millrace.spark.columns cimport Columns
 from millrace.spark.memory cimport find_byte
 from millrace.wire.parser cimport Parser
@@ -38,6 +39,7 @@ cdef class Intake:
     cdef readonly list gaps
     cdef long long _high
     cdef long long _delivered
+    cdef bytes _reply_prefix
     cdef bint _direct
     cdef bint _sizes
     cdef tuple _patterns
@@ -49,11 +51,16 @@ cdef class Intake:
     @cython.locals(joined=bytes, end=Py_ssize_t)
     cpdef int add(self, bytes subject, long long seq, long long time_ns, bytes headers, bytes payload) except -1
     @cython.locals(
-        p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, tokens=int, skipped=int, i=Py_ssize_t,
-        seq="long long", delivered="long long", time_ns="long long", pending="long long", size=Py_ssize_t,
-        header_end=Py_ssize_t, start=Py_ssize_t,
+        p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, seq="long long", delivered="long long",
+        time_ns="long long", pending="long long", size=Py_ssize_t, header_end=Py_ssize_t, start=Py_ssize_t,
     )
     cdef int _take_delivered(self, Parser parser) except -1
+    @cython.locals(
+        p="const unsigned char*", start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, size=Py_ssize_t, tokens=int,
+        skipped=int, i=Py_ssize_t,
+    )
+    cdef Py_ssize_t _numbers_start(self, Parser parser) except -1
+    cdef object _strange_reply(self, Parser parser)
     @cython.locals(
         p="const unsigned char*", begin=Py_ssize_t, end=Py_ssize_t, first=Py_ssize_t, at=Py_ssize_t,
         subject=Py_ssize_t, subject_size=Py_ssize_t, seq="long long", time_ns="long long",

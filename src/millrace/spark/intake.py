@@ -22,6 +22,7 @@ Not here: asking for messages, and what the codes lead to (`readers`).
 
 from typing import Any, Final
 
+from millrace.base.buffer import equal_parts
 from millrace.spark.columns import Columns
 from millrace.spark.memory import find_byte
 from millrace.subjects.match import matches
@@ -94,6 +95,7 @@ class Intake:
         self.gaps: list[tuple[int, int]] = []  # sequences that did not come; the first hundred pieces
         self._high = high
         self._delivered = 0
+        self._reply_prefix = b""  # of the consumer, with the dot behind its name
         self._direct = direct
         self._sizes = sizes
         self._patterns = patterns
@@ -138,32 +140,27 @@ class Intake:
         end = at + parser.reply_size
         if parser.reply_size == 0:
             return _STATUS
-        tokens = 1
-        for i in range(at, end):
-            if p[i] == _DOT:
-                tokens += 1
-        if tokens < 9 or p[at] != _DOLLAR:
-            raise ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
-        skipped = 5 if tokens == 9 else 7
-        while skipped > 0:
-            if p[at] == _DOT:
-                skipped -= 1
+        at = self._numbers_start(parser)
+        while at < end and p[at] != _DOT:  # how often it was delivered
             at += 1
+        at += 1
         seq = 0
-        while p[at] != _DOT:
+        while at < end and p[at] != _DOT:
             seq = seq * 10 + (p[at] - _ZERO)
             at += 1
         at += 1
         delivered = 0
-        while p[at] != _DOT:
+        while at < end and p[at] != _DOT:
             delivered = delivered * 10 + (p[at] - _ZERO)
             at += 1
         at += 1
         time_ns = 0
-        while p[at] != _DOT:
+        while at < end and p[at] != _DOT:
             time_ns = time_ns * 10 + (p[at] - _ZERO)
             at += 1
         at += 1
+        if at > end:
+            raise self._strange_reply(parser)
         pending = 0
         while at < end and p[at] != _DOT:
             pending = pending * 10 + (p[at] - _ZERO)
@@ -183,6 +180,32 @@ class Intake:
             p, parser.subject_start, parser.subject_size, seq, time_ns, parser.header_start, header_end,
             parser.payload_start, parser.payload_size, size,
         )  # fmt: skip
+
+    def _numbers_start(self, parser: Parser) -> int:
+        """Where the numbers of a reply subject begin: behind what is the same for all of a consumer."""
+        p = parser.buffer
+        start = parser.reply_start
+        end = start + parser.reply_size
+        size = len(self._reply_prefix)
+        if 0 < size < parser.reply_size and equal_parts(p, start, self._reply_prefix, size):
+            return start + size
+        tokens = 1
+        for i in range(start, end):
+            if p[i] == _DOT:
+                tokens += 1
+        if tokens < 9 or p[start] != _DOLLAR:
+            raise self._strange_reply(parser)
+        skipped = 4 if tokens == 9 else 6
+        at = start
+        while skipped > 0:
+            if p[at] == _DOT:
+                skipped -= 1
+            at += 1
+        self._reply_prefix = bytes(p[start:at])
+        return at
+
+    def _strange_reply(self, parser: Parser) -> ProtocolViolation:
+        return ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
 
     def _take_direct(self, parser: Parser) -> int:
         """From a direct get."""
