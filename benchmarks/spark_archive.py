@@ -45,6 +45,7 @@ class Look:
     jvm: float
     workers: float
     server: float
+    processes: int  # Python workers
 
     @property
     def spark(self) -> float:
@@ -134,7 +135,7 @@ def _look(driver: int, server: int, second: float, rows: int) -> Look:
     own = memory.pop(driver, 0.0)
     jvm = {pid: size for pid, size in memory.items() if _is_java(pid)}
     workers = sum(memory.values()) - sum(jvm.values())
-    return Look(second, rows, own, sum(jvm.values()), workers, resident_mib(server))
+    return Look(second, rows, own, sum(jvm.values()), workers, resident_mib(server), len(memory) - len(jvm))
 
 
 def _is_java(pid: int) -> bool:
@@ -158,14 +159,14 @@ def markdown(outcome: Outcome) -> str:
         "Memory of Spark's processes, last quarter of the rows to the second: "
         + ("too short a run" if outcome.growth is None else f"{outcome.growth:.2f}"),
         "",
-        "| from second | rows | driver, MiB | JVM | workers | together | server |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
+        "| from second | rows | driver, MiB | JVM | workers | together | server | workers, number |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for start in range(0, len(looks), size):
         part = looks[start : start + size]
         cells = (
             max(getattr(look, name) for look in part)
-            for name in ("driver", "jvm", "workers", "spark", "server")
+            for name in ("driver", "jvm", "workers", "spark", "server", "processes")
         )
         out.append(
             f"| {part[0].second:.0f} | {part[0].rows:,} | {' | '.join(f'{cell:.0f}' for cell in cells)} |"
