@@ -44,6 +44,7 @@ from millrace.gateway.v2.names import check_filter
 from millrace.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Tag
 from millrace.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
 from millrace.gateway.v2.streams import stream_of
+from millrace.jsapi.errors import Err
 from millrace.jsapi.go_time import TimeError, format_time, parse_time
 
 section: Final = Section(Tag.CONSUMING)
@@ -53,6 +54,7 @@ _STOP_LOOK_S: Final = 1.0
 _RETRY_S: Final = 0.5
 _HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is missed after two and a half
 _MICROSECOND: Final = 1_000
+_NO_ROOM: Final = Err.MAXIMUM_CONSUMERS_REACHED.value[1]
 
 
 class From(StrEnum):
@@ -261,7 +263,11 @@ class _Reading:
             await self.close()
             return []
         except ClientError as error:
-            raise _error_of(error) from error
+            reason = _error_of(error)
+            if not _may_pass(reason):
+                raise reason from error
+            await self.close()
+            return []
         if not messages:
             await self.close()
             return []
@@ -273,7 +279,9 @@ class _Reading:
             raise LinkDown("the link to NATS is closed")
         try:
             await self.open()
-        except LinkError:
+        except GatewayError as error:
+            if not _may_pass(error):
+                raise
             await asyncio.sleep(min(timeout_s, _RETRY_S))
             return False
         return True
@@ -293,6 +301,14 @@ class _Reading:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.close()
+
+
+def _may_pass(error: GatewayError) -> bool:
+    """Whether to try again: no connection, or no room for a consumer yet beside those of the last connection,
+    which the server keeps for a while."""
+    if isinstance(error, JetStreamRefused):
+        return error.err_code == _NO_ROOM or error.code >= 500
+    return isinstance(error, LinkError)
 
 
 def _error_of(error: ClientError) -> GatewayError:
