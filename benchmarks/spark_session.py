@@ -23,7 +23,7 @@ SETTINGS: Final[dict[str, str]] = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    "spark.python.unix.domain.socket.enabled": "true",  # a quarter less for the JVM than over TCP
+    "spark.python.unix.domain.socket.enabled": "true",  # instead of TCP between JVM and workers
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
