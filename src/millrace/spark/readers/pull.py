@@ -1,10 +1,10 @@
 """A range by an ephemeral pull consumer: two requests in flight, nothing acknowledged.
 
 The next request is made when the one before is about to end, so the server never waits for us and never
-has more than two requests' worth on its way.  Not earlier: Millrace serves requests that wait together in turn,
-message by message, which costs it more than twice as much as a run for one.  A request ends when all it asked for has
-come, or with a status that is sent to its own reply subject; so what is still to come is always known.  The
-consumer disappears by itself when nobody asks any more: Spark may end a task without telling it.
+has more than two requests' worth on its way.  Not earlier: Millrace serves requests that wait together in
+turn, message by message, which costs it more than twice as much as a run for one.  A request ends when all it
+asked for has come, or with a status that is sent to its own reply subject; so what is still to come is always
+known.  The consumer disappears by itself when nobody asks any more: Spark may end a task without telling it.
 """
 
 import contextlib
