@@ -8,7 +8,10 @@ import pytest
 from pyspark.errors import PySparkException
 from source_kit import Lab
 
-pytestmark = pytest.mark.timeout(600)  # a busy machine takes a minute for what is seconds on a quiet one
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("spark"),
+]  # a busy machine takes a minute for what is seconds on a quiet one
 
 
 @pytest.fixture
@@ -92,6 +95,7 @@ def test_a_query_that_is_started_again_copies_each_message_once(
         assert sorted(int(subject.rpartition(".")[2]) for subject, _, _ in rows) == list(range(1, 301 + more))
 
 
+@pytest.mark.soak
 def test_a_query_that_is_started_again_goes_on(
     spark: Any, lab: Lab, sink: Callable[..., dict[str, str]], checkpoint: str
 ) -> None:
@@ -117,6 +121,7 @@ def test_a_query_that_is_started_again_goes_on(
         assert query.lastProgress["sink"]["numOutputRows"] in (40, -1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("columns", "options", "reason"),
     [

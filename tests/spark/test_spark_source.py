@@ -14,7 +14,7 @@ from millrace.spark import source
 from millrace.spark.lag import LagListener, QueryLag
 from millrace.spark.schema import default_schema
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
 
 
 def frame(spark: Any, options: dict[str, str]) -> Any:

@@ -13,7 +13,7 @@ from millrace.testing.reference import ServerKind, ServerProcess
 PHASES = ("before-log", "planned", "read", "write", "before-commit", "after-commit")
 OF_FILES = ("before-log", "planned", "read", "after-commit")  # Spark's own sink has no places to die in
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 
 
 @pytest.fixture(params=[ServerKind.MILLRACE, ServerKind.NATS_SERVER], ids=str)
@@ -29,7 +29,6 @@ def streams(server: ServerProcess) -> Iterator[Streams]:
     streams.close()
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("target", "phases"),
     [
@@ -50,7 +49,6 @@ def test_a_driver_killed_in_any_phase_leaves_each_message_once(
     assert query.results(streams) == exactly_once(streams.count)
 
 
-@pytest.mark.soak
 def test_without_the_promise_doubles_are_seen(
     server: ServerProcess, streams: Streams, driver: MakeDriver
 ) -> None:

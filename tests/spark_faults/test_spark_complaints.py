@@ -15,7 +15,7 @@ from millrace.testing.reference import ServerKind, ServerProcess
 
 LOGIN = {"nats.user": "ann", "nats.password": "right"}
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

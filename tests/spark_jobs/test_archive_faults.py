@@ -34,6 +34,7 @@ def failure(run: PipelineRun) -> str:
     return one.text
 
 
+@pytest.mark.soak
 def test_verify_names_what_the_table_does_not_have(millrace, run_pipeline, tmp_path) -> None:
     stream = millrace.create("CHECKED", "checked.>")
     table = tmp_path / "table"
@@ -72,6 +73,7 @@ def test_a_cause_is_named(millrace, run_pipeline, tmp_path) -> None:
     assert ParquetTable.open(LocalFiles(str(table))).manifests()[-1].rows == 10
 
 
+@pytest.mark.soak
 def test_a_stream_that_was_made_again_does_not_mix_with_the_old_one(millrace, run_pipeline, tmp_path) -> None:
     table = tmp_path / "table"
     for _ in range(2):
@@ -106,6 +108,7 @@ def test_what_is_archived_is_purged_and_not_a_message_more(millrace, run_pipelin
     assert rows == 55
 
 
+@pytest.mark.soak
 def test_a_run_that_is_stopped_ends_between_batches(spark: Any, millrace, tmp_path) -> None:
     stream = millrace.create("ENDLESS", "endless.>")
     millrace.fill("endless", 2000)

@@ -82,6 +82,7 @@ def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> N
     assert {dict(one.headers)["Millrace-Orig-Seq"] for one in broker.messages(letters)} == {"1", "4"}
 
 
+@pytest.mark.soak
 def test_samples_and_advisories_are_counted(spark: SparkSession, broker, run_pipeline, tmp_path) -> None:
     broker.create("EVENTS", *EVENTS)
     broker.create("ORDERS", "orders.>")

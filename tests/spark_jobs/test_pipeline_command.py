@@ -103,6 +103,7 @@ def finish(file: Path) -> None:
     assert "long (archive): done" in done.stdout
 
 
+@pytest.mark.soak
 def test_a_killed_driver_goes_on_exactly(pipeline: tuple[Path, Path]) -> None:
     file, table = pipeline
     driver = Driver(file)

@@ -49,6 +49,7 @@ def test_bad_payloads_become_dead_letters_and_the_rest_goes_on(broker, run_pipel
     }
 
 
+@pytest.mark.soak
 def test_without_dead_letters_a_bad_payload_is_named_and_ends_the_job(millrace, run_pipeline) -> None:
     stream = millrace.create("SHOP", "orders.>")
     millrace.create("LARGE", "large.>")

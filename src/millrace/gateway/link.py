@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 _LOG: Final = logging.getLogger("millrace.gateway.link")
+_WATCH_S: Final = 1.0
 _PING_S: Final = 15
 _PUBLISHER: Final = "publisher"
 _NOT_AUTHORIZED: Final = (
@@ -288,7 +289,20 @@ class Link:
         if connection.is_closed:  # in the same breath
             self._lost(connection)
             return
+        for task in (connection._flusher_task, connection._reading_task):
+            if task is not None:
+                task.add_done_callback(_look_at)
+        self._watch(connection)
         self._tell()
+
+    def _watch(self, connection: Connection) -> None:
+        """Look whether it is closed: nats-py tells nobody if closing fails on a line that is cut again."""
+        if connection is not self._connection:
+            return
+        if connection.is_closed:
+            self._lost(connection)
+        else:
+            asyncio.get_running_loop().call_later(_WATCH_S, self._watch, connection)
 
     def _lost(self, connection: Connection) -> None:
         if connection is not self._connection:
@@ -338,3 +352,9 @@ class Link:
     def _tell(self) -> None:
         for listener in list(self._listeners):
             listener()
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """What ended a task of nats-py's is known here already; unseen, it would be logged as an error."""
+    if not task.cancelled():
+        task.exception()

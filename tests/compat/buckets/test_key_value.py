@@ -137,13 +137,12 @@ async def test_a_watcher_of_some_keys_with_history_or_without_values(make_key_va
     for key, value in (("a.x", b"1"), ("b.x", b"2"), ("a.x", b"3"), ("a.y", b"4")):
         await bucket.put(key, value)
     with_history = await bucket.watch("a.*", include_history=True)
-    *entries, end = await heard(with_history, 4)
-    assert [told(entry) for entry in entries] == [
+    # Where the end of what was there is told among them depends on how fast nats-py is.
+    assert [told(entry) for entry in await heard(with_history, 4) if entry is not None] == [
         ("a.x", "PUT", b"1", 1),
         ("a.x", "PUT", b"3", 3),
         ("a.y", "PUT", b"4", 4),
     ]
-    assert end is None
     await with_history.stop()
     bare = await bucket.watch("b.>", meta_only=True)
     entry, end = await heard(bare, 2)
