@@ -63,6 +63,7 @@ def test_a_table_is_written_and_overwritten(
     assert len(stored(lab, stream)) == 7
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("guarantee", ["dedupe", "fenced"])
 def test_a_query_that_is_started_again_copies_each_message_once(
     spark: Any, lab: Lab, sink: Callable[..., dict[str, str]], checkpoint: str, guarantee: str

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,9 @@ def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpo
             range(1, 16)
         )
         assert json.loads(query.lastProgress.sources[0].endOffset)["streams"][stream]["next"] == 16
+        deadline = time.monotonic() + 60
+        while sum(lag.rows for lag in lags if lag.query == name) < 15 and time.monotonic() < deadline:
+            time.sleep(0.1)  # Spark tells its listeners in a thread of its own
     finally:
         query.stop()
         spark.streams.removeListener(listener)

@@ -52,6 +52,7 @@ def test_verify_names_what_the_table_does_not_have(millrace, run_pipeline, tmp_p
     assert json.loads(report.read_text())["streams"][0]["missing_in_table"] == [[41, 80]]
 
 
+@pytest.mark.soak
 def test_a_cause_is_named(millrace, run_pipeline, tmp_path) -> None:
     table = tmp_path / "table"
     missing = run_pipeline(millrace, archive("NOPE", table), fails=True)
@@ -90,6 +91,7 @@ def test_a_stream_that_was_made_again_does_not_mix_with_the_old_one(millrace, ru
     assert len(ParquetTable.open(LocalFiles(str(table))).manifests()) == 1
 
 
+@pytest.mark.soak
 def test_what_is_archived_is_purged_and_not_a_message_more(millrace, run_pipeline, tmp_path) -> None:
     stream = millrace.create("TIERED", "tiered.>")
     table = tmp_path / "table"

@@ -45,6 +45,7 @@ def wait_for_events(broker: Any, stream: str, count: int) -> None:
     raise AssertionError(f"{stream} has {broker.count(stream)} events, not {count}")
 
 
+@pytest.mark.soak
 def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> None:
     broker.create("EVENTS", *EVENTS)
     work = broker.create("WORK", "work.>", retention="workqueue")

@@ -18,6 +18,7 @@ def replay(table: Path, target: str, **keys: object) -> dict[str, object]:
             "subject": "back.{subject}", **keys}  # fmt: skip
 
 
+@pytest.mark.soak
 def test_a_replay_is_complete_in_order_and_repeatable(broker, run_pipeline, tmp_path) -> None:
     stream = broker.create("PLAYED", "played.>")
     target = broker.create("BACK", "back.>", duplicate_window=100_000_000)
