@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-WORKERS ?= 3
+WORKERS ?= 4
 RUN_FLAGS ?=
 
 .PHONY: run test test-pure lint fmt build bench soak clean
