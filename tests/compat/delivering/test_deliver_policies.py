@@ -175,6 +175,7 @@ def test_what_is_purged_before_its_turn_is_passed_over(js: Scene) -> None:
         js.look(name)
 
 
+@pytest.mark.soak  # on a busy machine nats-server loses count of what limits took away
 def test_limits_take_away_what_is_still_to_be_delivered(js: Scene) -> None:
     js.stream(max_msgs=4)
     js.publish(*SUBJECTS[:4])
