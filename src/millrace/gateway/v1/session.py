@@ -46,6 +46,7 @@ class Session:
         config: dict[str, Any] = info["config"]
         self.key = key
         self._newest: int = info["delivered"]["stream_seq"]  # of what JetStream has handed out
+        self._asked: set[int] = set()  # sequences that were handed back unseen and did not come yet
         self._link = link
         self._deliver_subject: str = config["deliver_subject"]
         self._group: str = config.get("deliver_group") or ""
@@ -90,7 +91,6 @@ class Session:
     async def close(self) -> None:
         """Let go of the consumer, then hand back what was not acknowledged."""
         self._link.unlisten(self._link_changed)
-        was_paused = self._is_paused
         if self._subscription is not None and self._generation == self._link.generation:
             self._pause()
         pausing, self._pausing = self._pausing, None
@@ -98,8 +98,7 @@ class Session:
             await asyncio.wait([pausing])
         with contextlib.suppress(NatsError, OSError, GatewayError):
             await self._answer(NAK, self._window.everything())
-            if was_paused and not self._group:  # what was sent to nobody after we had asked
-                await self._recover()
+            await self._recover(self._newest)
 
     def fail(self, reason: str) -> None:
         """End it; the caller hears why."""
@@ -150,6 +149,7 @@ class Session:
                 await self._link.nats.publish(message.reply, b"")
             return
         self._newest = max(self._newest, delivery.stream_seq)
+        self._asked.discard(delivery.stream_seq)
         self._window.take(delivery)
         self._wake.set()
         if self._window.held_bytes > self._buffer or self._window.held >= _HELD_AT_MOST:
@@ -163,21 +163,25 @@ class Session:
         self._pausing = self._loop.create_task(self._drain(subscription))
 
     async def _drain(self, subscription: Subscription) -> None:
-        """What is on its way still comes; what was sent to nobody is asked for again."""
+        """What is on its way still comes."""
         with contextlib.suppress(NatsError, OSError, GatewayError):
             await subscription.drain()
-            if not self._group:  # whose other members have what we have not seen
-                await self._recover()
 
-    async def _recover(self) -> None:
-        """JetStream goes on for a moment after the interest is gone, and would wait for those acks; how long
-        that moment is nobody says, so it is asked again before the consumer is read anew."""
+    async def _recover(self, newest: int) -> None:
+        """JetStream goes on for a moment after the interest is gone, and would wait for the acks of what it
+        sent to nobody behind `newest`.  To be asked for when somebody listens again, or nobody will: what is
+        handed back within that moment goes to nobody once more."""
+        if self._group:  # whose other members have what we have not seen
+            return
         info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
         last: int = info["delivered"]["stream_seq"]
         nats = self._link.nats
-        for sequence in range(max(self._newest, last - _HELD_AT_MOST) + 1, last + 1):
-            await nats.publish(ack_subject(*self.key, sequence, 1), NAK)
-        self._newest = max(self._newest, last)
+        floor: int = info["ack_floor"]["stream_seq"]
+        self._asked = {sequence for sequence in self._asked if sequence > floor}
+        self._asked.update(range(max(newest, last - _HELD_AT_MOST) + 1, last + 1))
+        for sequence in sorted(self._asked):
+            if not self._window.has(sequence):
+                await nats.publish(ack_subject(*self.key, sequence, 1), NAK)
 
     async def _resume(self) -> None:
         if self._window.held_bytes > self._buffer // 2 or self._window.held > _HELD_AT_MOST // 2:
@@ -186,10 +190,10 @@ class Session:
             await asyncio.wait([self._pausing])
             self._pausing = None  # not before: `close` waits for it too
         self._is_paused = False
+        newest = self._newest
         with contextlib.suppress(NatsError, OSError, GatewayError):  # else the link tells when it is back
-            if not self._group:
-                await self._recover()
             await self._subscribe()
+            await self._recover(newest)
 
     def _link_changed(self) -> None:
         if self._link.is_closed:

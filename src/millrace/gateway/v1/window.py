@@ -89,6 +89,9 @@ class Window:
             deadlines.popleft()
         return None
 
+    def has(self, stream_seq: int) -> bool:
+        return stream_seq in self._held or stream_seq in self._in_flight
+
     def waiting(self) -> list[Delivery]:
         """What was never written."""
         return list(self._held.values())
