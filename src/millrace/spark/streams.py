@@ -37,7 +37,6 @@ class StreamFacts:
     retention: str = "limits"
     subjects: tuple[str, ...] = ()
     allow_direct: bool = False
-    replicas: int = 1
     consumers: int = 0
 
     @property
@@ -69,7 +68,6 @@ def facts_of(info: dict[str, Any]) -> StreamFacts:
         retention=str(config.get("retention", "limits")),
         subjects=tuple(config.get("subjects") or ()),
         allow_direct=bool(config.get("allow_direct") or config.get("mirror_direct")),
-        replicas=int(config.get("num_replicas", 1)),
         consumers=int(state.get("consumer_count", 0)),
     )
 

@@ -22,7 +22,6 @@ from millrace.spark.jobs.settings import Analytics, Input
 from millrace.spark.jobs.table import ParquetTable
 from millrace.spark.jobs.watermarks import interval
 
-SAMPLES: Final = "$JS.EVENT.METRIC.CONSUMER.ACK.>"
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.CONSUMER.>"
 TERMINATED: Final = "terminated"
 MAX_DELIVER: Final = "max_deliver"
