@@ -10,6 +10,7 @@ commits sync everything that was written since the last time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from millrace.store.commit import Commit
     from millrace.store.log import Log
     from millrace.store.record import RecordBuffer
+
+_log = logging.getLogger("millrace.jetstream")
 
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
@@ -100,6 +103,7 @@ class Committer:
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
+        self._untidy: dict[Committing, str] = {}  # why the last commit left something to do; empty if nothing
         self.compactor = Compactor(world, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
@@ -121,6 +125,7 @@ class Committer:
         self._again.discard(stream)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
+        self._untidy.pop(stream, None)
         running = self._running.pop(stream, None)
         if running is not None:
             running.finish()
@@ -182,12 +187,21 @@ class Committer:
 
     def _end(self, stream: Committing, commit: Commit) -> None:
         stream.log.end_commit(commit)
+        self._tell_untidy(stream, commit)
         if commit.synced:
             self._overdue.discard(stream)
             self._unsynced.pop(stream, None)
         else:
             self._sync_later(stream)
         self.compactor.consider(stream)
+
+    def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
+        """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        reason = str(commit.untidy) if commit.untidy is not None else ""
+        if reason != self._untidy.get(stream, ""):
+            self._untidy[stream] = reason
+            if reason:
+                _log.warning("a commit is durable, but not tidied up yet: %s", reason)
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable now and here, for shutdown; StoreError if that fails."""

@@ -1,6 +1,7 @@
 """When publishers are answered: after the commit, whatever comes between."""
 
 import errno
+import functools
 import json
 import threading
 from random import Random
@@ -8,11 +9,13 @@ from random import Random
 import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
+from millrace.jetstream import account
 from millrace.jetstream.committer import Committer
 from millrace.jetstream.resources import Resources
 from millrace.jsapi.enums import StorageType
 from millrace.jsapi.stream_types import StreamConfig
 from millrace.store.errors import StoreError
+from millrace.store.recovery import open_log
 from millrace.testing.crashfs import CrashFileSystem, Keep
 from millrace.testing.fake_world import FakeWorld, Published
 
@@ -353,3 +356,21 @@ def finish(jobs: Jobs) -> None:
 
 def test_a_committer_without_streams_can_stop() -> None:
     Committer(Site().world).stop()
+
+
+def test_a_summary_that_cannot_be_written_costs_no_publisher_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=250))
+    site = Site()
+    site.create()
+
+    def replace(path: str, data: bytes, *, sync: bool = True) -> None:
+        raise StoreError("replace", path, NO_SPACE, recoverable=True)
+
+    monkeypatch.setattr(site.disk, "replace", replace)
+    for _ in range(12):
+        assert "error" not in site.publish("s.a", b"x" * 100)
+    told = [each.getMessage() for each in caplog.records if "not tidied up" in each.getMessage()]
+    assert told
+    assert len(told) == len(set(told))
