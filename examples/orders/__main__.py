@@ -76,7 +76,7 @@ class OrderDesk:
         await open_shop(self.connection.jetstream())
         self.watcher = Watcher(self.connection, self._data / "archive")
         await self.watcher.start()
-        gateway = ["--server", self.addresses["NATS"], "--port", str(options.gateway_port)]
+        gateway = ["--server", self.addresses["NATS"], "--host", "127.0.0.1", "-p", str(options.gateway_port)]
         await self._start("gateway", ["gateway", *gateway])
         if not options.no_spark:
             pipeline = ["pipeline", "run", str(HERE / "pipeline.toml"), "--json"]

@@ -123,15 +123,20 @@ class _Traffic:
     async def _worker(self, consumer: str, handle: Callable[[Msg], Awaitable[None]]) -> None:
         work = await self._jetstream.pull_subscribe_bind(consumer, stream=STREAM)
         while True:
-            # No work within the time, or the line is being mended: ask again.
-            with contextlib.suppress(nats.errors.TimeoutError, nats.js.errors.APIError):
-                for message in await work.fetch(_BATCH, timeout=5):
-                    mood = self._chance.random()
-                    if mood < _REFUSED:
-                        await message.term()
-                    elif mood > _FORGOTTEN:
-                        await handle(message)
-                        await message.ack()
+            try:
+                messages = await work.fetch(_BATCH, timeout=5)
+            except TimeoutError:  # nats-py's own, or Python's: there was no work
+                continue
+            except nats.errors.Error:  # the line is being mended
+                await asyncio.sleep(1)
+                continue
+            for message in messages:
+                mood = self._chance.random()
+                if mood < _REFUSED:
+                    await message.term()
+                elif mood > _FORGOTTEN:
+                    await handle(message)
+                    await message.ack()
 
     async def _process(self, message: Msg) -> None:
         order = json.loads(message.data)
@@ -144,5 +149,5 @@ class _Traffic:
     async def _send(self, subject: str, order: Mapping[str, object], message_id: str) -> None:
         # With an id, an order that is handled twice is stored once.
         body = json.dumps(order).encode()
-        with contextlib.suppress(nats.errors.TimeoutError, nats.js.errors.APIError):
+        with contextlib.suppress(TimeoutError, nats.errors.Error):
             await self._jetstream.publish(subject, body, headers={"Nats-Msg-Id": message_id})

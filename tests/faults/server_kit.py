@@ -6,6 +6,7 @@ whether the stream kept its word.  A ``Publisher`` is one connection under load.
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
@@ -18,6 +19,7 @@ from millrace.testing.wire import QUIET_CONNECT, WireClient
 
 PATIENCE_S = 20.0
 API = b"$JS.API."
+_numbers = itertools.count(1)
 
 
 @dataclass
@@ -37,7 +39,9 @@ class Caller:
         self._client = WireClient.connect(port, timeout_s=PATIENCE_S)
         try:
             self._client.handshake()
-            self._client.send(b"SUB _INBOX.caller 1\r\n")
+            # Of its own: what another is sent must not pile up in a connection that nobody reads.
+            self._inbox = b"_INBOX.caller%d" % next(_numbers)
+            self._client.send(b"SUB %b 1\r\n" % self._inbox)
         except BaseException:
             self._client.close()
             raise
@@ -95,7 +99,7 @@ class Caller:
     def _read_some(self, stream: str, request: dict[str, int]) -> tuple[list[Stored], bool]:
         text = json.dumps(request).encode()
         subject = API + b"DIRECT.GET." + stream.encode()
-        self._client.send(b"PUB %b _INBOX.caller %d\r\n%b\r\n" % (subject, len(text), text))
+        self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (subject, self._inbox, len(text), text))
         found: list[Stored] = []
         while True:
             frame = self._client.read_frame()
@@ -106,7 +110,7 @@ class Caller:
             found.append(Stored(int(headers["Nats-Sequence"]), headers["Nats-Subject"], payload, headers))
 
     def _ask(self, subject: bytes, payload: bytes, block: bytes = b"") -> bytes:
-        self._client.send(_message(subject, b"_INBOX.caller", block, payload))
+        self._client.send(_message(subject, self._inbox, block, payload))
         while True:
             frame = self._client.read_frame()
             if frame.split(b" ", 3)[2] == b"1":

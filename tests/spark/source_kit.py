@@ -45,7 +45,7 @@ class Lab:
 
     def stream(self, **config: Any) -> str:
         """A new stream with a name of its own, on all subjects that begin with that name."""
-        name = f"S{next(_numbers)}"
+        name = f"LAB{next(_numbers)}"
         config = {"name": name, "subjects": [f"{name}.>"], **config}
         self.link.api(f"STREAM.CREATE.{name}", config)
         self._streams.append(name)
