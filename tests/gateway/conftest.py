@@ -1,6 +1,7 @@
 """A gateway in front of either kind of server, and a stream behind it."""
 
 import gc
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,7 +17,9 @@ from millrace.testing.reference import ServerKind, ServerProcess
 @pytest.fixture(autouse=True, scope="module")
 def _what_stays_is_not_searched() -> Iterator[None]:
     """Modules are most of what the collector would look at after each test."""
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # what tests elsewhere forgot is not told here
+        gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
