@@ -141,6 +141,7 @@ def run(context: JobContext, settings: Analytics) -> str:
 def _start(context: JobContext, settings: Analytics, name: str, rows: DataFrame, mode: str) -> StreamingQuery:
     place = f"{context.checkpoint}/{name}"
     checkpoint = Checkpoint(open_files(place, context.spark))
+    checkpoint.check()
     table = ParquetTable(open_files(f"{settings.table}/{name}", context.spark), ("day",))
     day = F.to_date(F.col("time" if name == "poison" else "window_start"))
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import DateType, StructType
 
 from millrace.spark import option_values
 from millrace.spark.jobs.admin import StreamAdmin
-from millrace.spark.jobs.checkpoint import Checkpoint
+from millrace.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
 from millrace.spark.jobs.compaction import compact
 from millrace.spark.jobs.context import JobContext, trigger
 from millrace.spark.jobs.errors import TableError
@@ -52,7 +52,7 @@ def run(context: JobContext, settings: Archive) -> str:
         return _run_with_sink_of_format(context, settings, messages)
     table = ParquetTable(open_files(settings.table, context.spark), PARTITION)
     checkpoint = Checkpoint(open_files(context.checkpoint, context.spark))
-    checkpoint.query_id()  # a damaged one is better told now than by Spark
+    checkpoint.check()
     writer = _Writer(table, checkpoint, settings)
     with table.writing(), _purger(context, settings, table, checkpoint) as purger:
         stream = trigger(messages.writeStream.queryName(context.name), settings.trigger)
@@ -187,7 +187,7 @@ def _run_with_sink_of_format(context: JobContext, settings: Archive, messages: D
         trigger(messages.writeStream.queryName(context.name), settings.trigger)
         .format(settings.format)
         .partitionBy(*PARTITION)
-        .option("checkpointLocation", context.checkpoint)
+        .option("checkpointLocation", sound_checkpoint(context.checkpoint, context.spark))
         .outputMode("append")
     )
     query = stream.toTable(settings.table) if settings.format == "iceberg" else stream.start(settings.table)

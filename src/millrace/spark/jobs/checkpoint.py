@@ -5,10 +5,22 @@ source's own JSON, so the exact range of a batch is known even when messages in 
 """
 
 import json
+from typing import Final
+
+from pyspark.sql import SparkSession
 
 from millrace.spark.errors import CheckpointError
-from millrace.spark.jobs.files import Files
+from millrace.spark.jobs.files import Files, open_files
 from millrace.spark.offsets import Position, parse_text
+
+_LEAST_LINES: Final = {"offsets": 3, "commits": 2}  # a version, then JSON
+_READ_AT_START: Final = 2  # of each folder, by Spark: the last one, and the one before
+
+
+def sound_checkpoint(place: str, spark: SparkSession) -> str:
+    """`place` again, or CheckpointError: Spark's own words for a damaged file do not always name it."""
+    Checkpoint(open_files(place, spark)).check()
+    return place
 
 
 class Checkpoint:
@@ -33,6 +45,28 @@ class Checkpoint:
                 "restore it, or start with a new checkpoint and a new table"
             ) from None
 
+    def check(self) -> None:
+        """CheckpointError if a file that Spark reads when the query starts is damaged."""
+        self.query_id()
+        for folder in _LEAST_LINES:
+            for batch in self._batches(folder)[-_READ_AT_START:]:
+                self._check_log(folder, batch)
+
+    def _check_log(self, folder: str, batch: int) -> None:
+        path = f"{folder}/{batch}"
+        version, *rest = self._files.read(path).splitlines() or [""]
+        try:
+            if not version.startswith("v") or 1 + len(rest) < _LEAST_LINES[folder]:
+                raise ValueError("cut off")
+            for line in rest:
+                if line.strip() not in ("", "-"):
+                    json.loads(line)
+        except ValueError:
+            raise CheckpointError(
+                f"{self._files.at(path)} is damaged; restore the checkpoint, or start with a new one where "
+                "this one was"
+            ) from None
+
     def ranges(self, batch: int) -> dict[str, Position]:
         """Where a batch begins and ends in each stream."""
         path = f"offsets/{batch}"
@@ -50,5 +84,7 @@ class Checkpoint:
 
     def last_committed(self) -> int:
         """Number of the last batch that Spark will never run again; -1 if there is none."""
-        done = [int(name) for name in self._files.names("commits") if name.isdigit()]
-        return max(done, default=-1)
+        return max(self._batches("commits"), default=-1)
+
+    def _batches(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._files.names(folder) if name.isdigit())

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from millrace.spark.jobs import origins
 from millrace.spark.jobs.admin import StoredMessage, StreamAdmin
 from millrace.spark.jobs.analytics import ADVISORIES, MAX_DELIVER, NAK, advisories, read_events
+from millrace.spark.jobs.checkpoint import sound_checkpoint
 from millrace.spark.jobs.context import JobContext, trigger
 from millrace.spark.jobs.reading import SOURCE, read_stream
 from millrace.spark.jobs.settings import DeadLetters, Input
@@ -87,7 +88,8 @@ def run(context: JobContext, settings: DeadLetters) -> str:
     rows = letters(found, context.nats, settings.subject, context.name)
     writer = rows.writeStream.format(SOURCE).options(**context.nats, deliveryGuarantee=settings.guarantee)
     writer = trigger(writer, settings.trigger).queryName(context.name)
-    context.follow(writer.option("checkpointLocation", context.checkpoint).start())
+    place = sound_checkpoint(context.checkpoint, context.spark)
+    context.follow(writer.option("checkpointLocation", place).start())
     return "done"
 
 

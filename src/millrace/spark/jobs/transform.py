@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.spark.jobs.checkpoint import Checkpoint
+from millrace.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
 from millrace.spark.jobs.context import JobContext, started_together, trigger
 from millrace.spark.jobs.errors import JobError
 from millrace.spark.jobs.files import open_files
@@ -141,7 +141,7 @@ def run(context: JobContext, settings: Transform) -> str:
             writer = rows.writeStream.format(SOURCE).options(**context.nats, subject=settings.dead_letters)
             place = f"{context.checkpoint}/dead-letters/{name}"
             writer = writer.queryName(f"{context.name}/dead-letters/{name}").option(
-                "checkpointLocation", place
+                "checkpointLocation", sound_checkpoint(place, context.spark)
             )
             queries.append(trigger(writer, settings.trigger).start())
     context.follow(*queries)
@@ -160,7 +160,7 @@ def _with_watermark(messages: DataFrame, wanted: Parsed) -> DataFrame:
 
 def _start_output(context: JobContext, settings: Transform, result: DataFrame) -> StreamingQuery:
     output = settings.output
-    place = f"{context.checkpoint}/main"
+    place = sound_checkpoint(f"{context.checkpoint}/main", context.spark)
     if output.subject:
         writer = _stream_output(context, output, result)
     elif output.format == "parquet":
