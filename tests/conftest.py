@@ -1,10 +1,13 @@
 """What every test may use: servers of either kind, and a watch on the event loop.
 
 `--server` chooses the kinds a conformance test runs on; by default it runs on both.  Starting a server
-costs far more than a test, so tests that do not alter their server share one for each configuration.
+costs far more than a test, so tests that do not alter their server share one for each configuration, and
+all tests that need a Spark session share one, in one worker.
 """
 
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,6 +45,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds = list(ServerKind) if chosen == "both" else [ServerKind(chosen)]
         # Session scope makes pytest group the tests by kind, so that shared servers are really shared.
         metafunc.parametrize("server_kind", kinds, ids=str, scope="session")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker begins with all that needs the Spark session: it is the longest chain of all."""
+    for item in items:
+        if _wants_spark(item):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: not _wants_spark(item))
+
+
+def _wants_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 class ServerPool:
@@ -110,6 +126,30 @@ def own_server(server_kind: ServerKind) -> Iterator[ServerFactory]:
 def server(shared_server: ServerFactory) -> ServerProcess:
     """A shared server without any configuration, with monitoring."""
     return shared_server(monitor=True)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The Spark session of this process, with the settings of a pipeline; started when first asked for."""
+    from pyspark.sql import SparkSession
+
+    from millrace.spark.jobs.settings import Pipeline
+    from millrace.spark.pipeline.session import session_settings
+
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would use any python3
+    settings = session_settings(Pipeline(job=[]), "local[2]", cores=2) | {
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+    }
+    session = SparkSession.builder.config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
 
 
 def _fail_if_broken(server: ServerProcess, position: int, *, must_run: bool) -> None:

@@ -10,7 +10,6 @@ from source_kit import Lab
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("spark"),
 ]  # a busy machine takes a minute for what is seconds on a quiet one
 
 

@@ -15,7 +15,7 @@ from millrace.spark import source
 from millrace.spark.lag import LagListener, QueryLag
 from millrace.spark.schema import default_schema
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 def frame(spark: Any, options: dict[str, str]) -> Any:

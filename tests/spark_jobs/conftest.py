@@ -1,7 +1,5 @@
-"""What tests of jobs share: one Spark session, servers with streams, and a way to run a pipeline in it."""
+"""What tests of jobs share: servers with streams, and a way to run a pipeline."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from millrace.spark.jobs.admin import StoredMessage, StreamAdmin
-from millrace.spark.jobs.settings import Pipeline
 from millrace.spark.pipeline.check import check_pipeline
 from millrace.spark.pipeline.load import convert_pipeline
 from millrace.spark.pipeline.runner import PipelineRun
-from millrace.spark.pipeline.session import session_settings
 from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.wire.blocking import BlockingLink
 from millrace.wire.blocking_publisher import BlockingPublisher
@@ -22,20 +18,6 @@ from millrace.wire.errors import WireError
 from millrace.wire.options import LinkOptions, parse_servers
 from millrace.wire.publishing import Receipts
 from millrace.wire.single_frames import header_block
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    empty = Pipeline(job=[])
-    settings = session_settings(empty, "local[2]", cores=2) | {"spark.driver.memory": "1g"}
-    builder: Any = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 class Broker:

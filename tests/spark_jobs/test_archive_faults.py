@@ -17,7 +17,7 @@ from millrace.spark.pipeline.runner import PipelineRun
 from millrace.testing.reference import ServerKind, ServerProcess
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def archive(stream: str, table: Path, **keys: object) -> dict[str, object]:

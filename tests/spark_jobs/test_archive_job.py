@@ -10,7 +10,7 @@ from millrace.spark.jobs.files import LocalFiles
 from millrace.spark.jobs.table import ParquetTable
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def archive(stream: str, table: Path, **keys: object) -> dict[str, object]:

@@ -27,7 +27,7 @@ from millrace.spark.jobs.verify import StreamResult, as_ranges, compare
 from millrace.spark.schema import default_schema
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
+pytestmark = [pytest.mark.timeout(600)]
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Made = tuple[int, str, bytes]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def archive(stream: str, table: Path) -> dict[str, object]:

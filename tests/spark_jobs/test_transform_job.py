@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark-jobs")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def transform(stream: str, **keys: Any) -> dict[str, Any]:

@@ -140,6 +140,7 @@ FULL = certificate(("DC", "com"), ("DC", "example"), ("O", "NATS"), ("OU", "a"),
         (certificate(emails=["a@x"]), ["", "b@x"], None),
         (certificate(), [""], None),
     ],
+    ids=lambda value: "certificate" if isinstance(value, bytes) else None,  # keys are new each time
 )
 def test_the_user_is_found_in_the_order_of_nats_server(
     der: bytes, users: list[str], found: str | None

@@ -27,6 +27,7 @@ logger: Final = logging.getLogger("millrace.spark")
 _SUBJECT: Final = "$MILLRACE.ARROW.INFO"
 _VERSION: Final = 1
 _OK: Final = 200
+_CONNECT_S: Final = 10.0  # the wire is there as well, so this is not waited for as long as for rows
 
 
 class ArrowUnusable(Exception):
@@ -104,10 +105,24 @@ class ArrowReader:
     def _connect(self, offer: Offer) -> http.client.HTTPConnection:
         parts = urlsplit(offer.url)
         host = parts.hostname or ""
+        patience_s = min(self._timeout_s, _CONNECT_S)
         if parts.scheme == "https":
             context = tls_context(self._link.options)
-            return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
-        return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, parts.port, timeout=patience_s, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=patience_s)
+        try:
+            connection.connect()
+        except TimeoutError:  # a firewall in between, most of the time: it will not be better next time
+            connection.close()
+            raise ArrowUnusable(f"{offer.url} can not be reached") from None
+        except OSError as error:
+            connection.close()
+            raise ArrowBroken(f"{offer.url}: {error}") from error
+        connection.sock.settimeout(self._timeout_s)
+        return connection
 
     def _ask(self, connection: http.client.HTTPConnection, offer: Offer) -> http.client.HTTPResponse:
         partition = self._partition
@@ -179,7 +194,7 @@ class ArrowReader:
         arrays = []
         for field in self._form:
             if field.name == "headers" and not self._with_headers:
-                arrays.append(pa.array([[]] * batch.num_rows, field.type))
+                arrays.append(_empty_maps(field.type, batch.num_rows))
             else:
                 arrays.append(batch.column(field.name))
         return pa.RecordBatch.from_arrays(arrays, schema=self._form)
@@ -198,3 +213,13 @@ class ArrowReader:
         if through > self._seen:
             self.gaps.append((self._seen + 1, through))
             self._seen = through
+
+
+def _empty_maps(kind: Any, count: int) -> Any:
+    """As many maps with nothing in them; from Python lists pyarrow takes microseconds for each."""
+    import pyarrow as pa
+
+    entries = pa.array([], pa.struct([kind.key_field, kind.item_field]))
+    return pa.Array.from_buffers(
+        kind, count, [None, pa.py_buffer(bytes(4 * (count + 1)))], children=[entries]
+    )

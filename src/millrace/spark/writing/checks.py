@@ -16,6 +16,7 @@ logger: Final = logging.getLogger("millrace.spark")
 
 _SECOND: Final = 1_000_000_000  # ns
 _EXPECTED_OUTAGE_S: Final = 300.0  # of a streaming query: somebody has to notice and start it again
+_warned: Final[set[str]] = set()  # streams; Spark looks before each micro-batch, mostly in one process
 
 
 class Api(Protocol):
@@ -111,7 +112,8 @@ def _check_window(name: str, config: dict[str, Any], options: SinkOptions, *, st
     if window_s <= 0:
         raise SparkError(f"stream {name} remembers no ids (duplicate_window), so dedupe can not work there")
     outage_s = _EXPECTED_OUTAGE_S if streaming else options.publish_timeout
-    if window_s < 2 * outage_s:
+    if window_s < 2 * outage_s and name not in _warned:
+        _warned.add(name)
         logger.warning(
             "stream %s remembers ids for %g s: what is written again after a longer outage is stored twice. "
             "Raise duplicate_window, or use deliveryGuarantee=fenced",
