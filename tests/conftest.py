@@ -5,6 +5,7 @@ costs far more than a test, so tests that do not alter their server share one fo
 all tests that need a Spark session share one, in one worker.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _wants_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=lambda item: not _wants_spark(item))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules are most of what the collector would look at, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _wants_spark(item: pytest.Item) -> bool:

@@ -77,10 +77,12 @@ async def sample_traffic(connection: Client, orders_per_second: float) -> AsyncI
     if orders_per_second <= 0:
         yield
         return
-    people = asyncio.create_task(_Traffic(connection, orders_per_second).run())
+    traffic = _Traffic(connection, orders_per_second)
+    people = asyncio.create_task(traffic.run())
     try:
         yield
     finally:
+        traffic.over = True
         people.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await people
@@ -95,6 +97,7 @@ class _Traffic:
         self._rate = orders_per_second
         self._chance = random.Random()
         self.watched = 0
+        self.over = False  # a cancel alone may be lost: nats-py can take it for the end of a wait
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -109,7 +112,7 @@ class _Traffic:
 
     async def _customers(self) -> None:
         number = self._chance.randrange(10**6) * 1000
-        while True:
+        while not self.over:
             number += 1
             order = {
                 "order": number,
@@ -122,7 +125,7 @@ class _Traffic:
 
     async def _worker(self, consumer: str, handle: Callable[[Msg], Awaitable[None]]) -> None:
         work = await self._jetstream.pull_subscribe_bind(consumer, stream=STREAM)
-        while True:
+        while not self.over:
             try:
                 messages = await work.fetch(_BATCH, timeout=5)
             except TimeoutError:  # nats-py's own, or Python's: there was no work

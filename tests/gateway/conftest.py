@@ -1,7 +1,6 @@
 """A gateway in front of either kind of server, and a stream behind it."""
 
 import gc
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -12,17 +11,6 @@ from gateway_kit import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
 from millrace.gateway.settings import Settings
 from millrace.testing.reference import ServerKind, ServerProcess
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _what_stays_is_not_searched() -> Iterator[None]:
-    """Modules are most of what the collector would look at after each test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # what tests elsewhere forgot is not told here
-        gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -388,7 +388,7 @@ def test_a_broken_connection_costs_no_row_and_doubles_none(
         found += batch.column("seq").to_pylist()
         line.cut()
     assert found == list(range(1, 30_001))
-    assert line.proxy.accepted > 2
+    assert line.proxy.accepted >= 2  # what was cut may have been on this side of the line already
 
 
 def test_a_broken_http_connection_costs_no_row_and_doubles_none(

@@ -61,7 +61,7 @@ def test_payloads_that_are_not_the_json_wanted_go_another_way(spark: SparkSessio
     }
     variants = parse_payload(messages, "variant")
     assert [row.seq for row in good_rows(variants, fail=False).orderBy("seq").collect()] == [1, 3, 5]
-    with pytest.raises(Exception, match="stream S, sequence 2: the payload is not JSON"):
+    with pytest.raises(Exception, match=r"stream S, sequence [23]: the payload is not JSON"):
         good_rows(parsed, fail=True).select("value").collect()
 
 

@@ -17,6 +17,7 @@ from millrace.spark.connecting import close_idle_links
 from millrace.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
 from millrace.spark.options import ConnectionOptions, SinkOptions
 from millrace.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer
+from millrace.spark.writing import checks
 from millrace.spark.writing.bad_rows import BadRow
 from millrace.spark.writing.identity import TaskIdentity
 from millrace.testing.reference import ServerProcess
@@ -463,12 +464,17 @@ def test_a_column_that_the_stream_or_the_guarantee_forbids_is_refused(lab: Lab) 
         lab.writer(ids, **FENCE)
 
 
-def test_a_short_memory_for_ids_is_warned_about(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_memory_for_ids_is_warned_about_once(
+    lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
     lab.make("SHORT", ["short"], duplicate_window=5_000_000_000)
     with caplog.at_level(logging.WARNING, "millrace.spark"):
         lab.writer(subject="short")
     assert "SHORT remembers ids for 5 s" in caplog.text
     caplog.clear()
+    lab.writer(subject="short")
+    assert caplog.text == ""
     stream_writer(lab.options(subject="rows.a"), TABLE, False)
     assert "ROWS remembers ids for 120 s" in caplog.text
     caplog.clear()

@@ -40,6 +40,7 @@ async def test_the_login_of_the_source_is_not_sent_to_the_target(tmp_path: Path)
         environment = {"NATS_USER": "ops", "NATS_PASSWORD": "s3cret"}
         done = await run_aside(*both, **environment)
         assert done.returncode == 1
-        assert "authorization violation" in done.stderr.lower()
+        # The second where the server closes before all that was sent has been read.
+        assert any(sign in done.stderr.lower() for sign in ("authorization violation", "reset by peer"))
         done = await run_aside(*both, "--to-token", "t0ken", **environment)
         assert done.returncode == 0, done.stderr
