@@ -15,7 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.testing.nursery import Nursery
+from millrace.testing.reference import ServerKind, ServerProcess, inherited_environment
 
 _IDLE_SERVERS_KEPT = 12
 
@@ -89,8 +90,17 @@ class ServerPool:
             self._servers.pop(next(iter(self._servers))).close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nursery() -> Iterator[None]:
+    """Servers of ours are forked from one that has imported everything: hundreds are started."""
+    ServerProcess.nursery = Nursery(inherited_environment())
+    yield
+    ServerProcess.nursery.close()
+    ServerProcess.nursery = None
+
+
 @pytest.fixture(scope="session")
-def _server_pool() -> Iterator[ServerPool]:
+def _server_pool(_nursery: None) -> Iterator[ServerPool]:
     pool = ServerPool()
     yield pool
     pool.trim(keep=0)

@@ -1,0 +1,61 @@
+"""Servers that are forked, as their owner sees them."""
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from millrace.testing.nursery import Nursery
+from millrace.testing.reference import ServerKind, ServerProcess
+
+
+@pytest.fixture
+def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    nursery = Nursery()
+    monkeypatch.setattr(ServerProcess, "nursery", nursery)
+    yield nursery
+    nursery.close()
+
+
+def test_a_server_serves_stops_and_starts_again(nursery: Nursery) -> None:
+    with ServerProcess(ServerKind.MILLRACE) as server:
+        first = server.pid
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            assert client.recv(4) == b"INFO"
+        assert server.stop() == 0
+        assert "Server Exiting" in server.log
+        server.start()
+        assert server.pid != first
+        server.kill()
+        assert not server.running
+
+
+def test_codes_are_those_of_a_process(nursery: Nursery) -> None:
+    wrong = nursery.start(["--nonsense"])
+    assert wrong.wait(20) == 1
+    assert b"nonsense" in wrong.stdout.read()
+    wrong.stdout.close()
+    killed = nursery.start(["-a", "127.0.0.1", "-p", "-1"])
+    assert killed.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        killed.wait(0.01)
+    killed.kill()
+    assert killed.wait(20) == -signal.SIGKILL
+    killed.kill()  # of something that is gone: nothing
+    killed.stdout.close()
+
+
+def test_nothing_outlives_its_nursery(nursery: Nursery) -> None:
+    server = nursery.start(["-a", "127.0.0.1", "-p", "-1"])
+    nursery.close()
+    assert server.wait(20) == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while server.stdout.read(4096) and time.monotonic() < deadline:
+        pass  # the end of the output is the end of the process
+    server.stdout.close()
+    again = nursery.start(["--nonsense"])
+    assert again.wait(20) == 1
+    again.stdout.close()
