@@ -5,17 +5,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-WORKERS ?= 4
+WORKERS ?= 5
 RUN_FLAGS ?=
+# What has compiled modules, and is tested interpreted, too.
+INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects wire)
 
-.PHONY: run test test-pure lint fmt build bench soak clean
+# Without compiled modules to keep, each worker would compile every test anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test test-pure lint collect fmt build bench soak clean
 
 run: build  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(BIN)/python -m examples.orders $(RUN_FLAGS)
 
-test: lint  ## what CI runs
+test: build  ## what CI runs
+	@$(MAKE) --no-print-directory -j 2 --output-sync lint collect
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
-	MILLRACE_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup tests/unit tests/model
+	MILLRACE_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(INTERPRETED)
 
 test-pure: build  ## every test on the interpreted build
 	MILLRACE_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -25,6 +31,9 @@ lint: build
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+collect: build  ## compile the tests once, beside the type checker, and not once in each worker
+	@$(BIN)/pytest --collect-only --quiet > /dev/null
 
 fmt: $(INSTALLED)
 	$(BIN)/ruff check --fix .

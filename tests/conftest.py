@@ -15,6 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from millrace.base.build import pure_requested
 from millrace.testing.nursery import Nursery
 from millrace.testing.reference import ServerKind, ServerProcess, inherited_environment
 
@@ -51,10 +52,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker begins with all that needs the Spark session: it is the longest chain of all."""
+    """Say what our marks mean, and begin with the longest chain: what needs the Spark session."""
     for item in items:
         if _wants_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("patient") and _is_on_reference(item):
+            item.add_marker(pytest.mark.soak)
+        if item.get_closest_marker("compiled") and pure_requested():
+            item.add_marker(pytest.mark.skip("the interpreter would take too long"))
     items.sort(key=lambda item: not _wants_spark(item))
 
 
@@ -66,6 +71,11 @@ def pytest_collection_finish() -> None:
 
 def _wants_spark(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ())
+
+
+def _is_on_reference(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and ServerKind.NATS_SERVER in call.params.values()
 
 
 class ServerPool:

@@ -61,6 +61,7 @@ async def test_the_link_goes_away_and_comes_back(own_server: StartServer, start_
         assert (await lab.ack(line))["acked"] is True
 
 
+@pytest.mark.patient
 async def test_a_link_that_is_cut_while_it_is_mended_is_mended(
     js_server: ServerProcess, start_gateway: MakeGateway
 ) -> None:

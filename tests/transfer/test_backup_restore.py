@@ -259,6 +259,7 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_n
         await site.api.delete_stream(name)
 
 
+@pytest.mark.patient
 @pytest.mark.parametrize("kind", ServerKind, ids=str)
 async def test_a_restore_that_is_killed_can_be_done_again(kind: ServerKind, tmp_path: Path) -> None:
     with ServerProcess(kind, jetstream=True) as server:

@@ -195,6 +195,7 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
 
 
 @OUTWARD
+@pytest.mark.patient
 async def test_a_killed_run_leaves_what_the_next_one_goes_on_with(pair: Pair, name: str) -> None:
     await pair.source.fill(name)
     arguments = ("promote", "-s", pair.urls[0], "--to", pair.urls[1], name, "--live", "--method", "follow")

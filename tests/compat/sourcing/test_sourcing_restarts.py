@@ -32,6 +32,7 @@ def test_they_go_on_where_they_were(own_server: ServerFactory, open_scene: Calla
     js.contents("M", like="O")
 
 
+@pytest.mark.patient
 @pytest.mark.parametrize("retention", ["interest", "workqueue"])
 def test_origins_that_forget_what_was_taken(
     own_server: ServerFactory, open_scene: Callable[..., Scene], retention: str

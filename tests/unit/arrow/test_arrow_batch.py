@@ -141,6 +141,7 @@ def test_a_batch_has_so_many_rows_and_no_more() -> None:
     assert [len(chunk) for chunk in chunks] == [MOST_ROWS, 5]
 
 
+@pytest.mark.compiled
 def test_a_batch_of_large_messages_ends_at_its_bytes() -> None:
     log = new_log(segment_size=32_000_000)
     for _ in range(10):

@@ -9,6 +9,8 @@ from millrace.jetstream.stream import Stream
 from millrace.store.errors import StoreError
 from millrace.store.fs import File
 
+pytestmark = pytest.mark.compiled
+
 LARGE = bytes(6 * 1024 * 1024)  # three of them fill a segment
 SEGMENTS = 4
 
