@@ -189,6 +189,12 @@ def test_files_of_hadoop_do_what_local_files_do(spark: SparkSession, tmp_path: P
     files.write("a/b.json", "two é")
     assert files.read("a/b.json") == "two é"
     assert [name for name in files.names("a") if not name.startswith(".")] == ["b.json"]
+    # Killed between the two steps that Hadoop needs to replace a file:
+    files.write("a/b.json", "old")
+    (tmp_path / "x/a/b.json").rename(tmp_path / "x/a/b.json.next")
+    assert files.read("a/b.json") == "old"
+    files.write("a/b.json", "new")
+    assert files.read("a/b.json") == "new"
     files.move("a", "c/d")
     assert (files.folders(""), files.folders("c")) == (["c"], ["d"])
     files.remove("c")

@@ -1,7 +1,7 @@
 """The subcommands of `millrace` and their help; what `main` does not take a short way for."""
 
 import platform
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,7 +15,6 @@ from millrace.cli.transfer import backup, restore_command
 
 app = typer.Typer(
     name="millrace",
-    help="A NATS-compatible message broker with streams.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,6 +44,22 @@ def version() -> None:
     """Show the version and how this installation was built."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     typer.echo(f"millrace {millrace.__version__} ({millrace.BUILD}, {python})")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    wanted: Annotated[
+        bool,
+        typer.Option("--version", "-v", callback=_show_version, is_eager=True, help="The same as `version`."),
+    ] = False,
+) -> None:
+    """A NATS-compatible message broker with streams."""
 
 
 app.command("backup")(backup)

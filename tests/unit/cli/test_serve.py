@@ -105,9 +105,10 @@ def test_the_command_hands_go_syntax_through_untouched(capsys: pytest.CaptureFix
     assert ended.value.code == 1
 
 
-def test_the_version_command_says_which_build_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("word", ["version", "--version", "-v"])
+def test_the_version_command_says_which_build_it_is(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["version"])
+        main([word])
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert f"millrace {millrace.__version__} ({millrace.BUILD}, " in text

@@ -102,3 +102,20 @@ def test_a_replica_that_never_catches_up_fails_the_task_and_gives_no_short_range
     late = pytest.raises(RangeNotFinished, match=r"messages behind 2, but none came within 0\.3 s")
     with ScriptedServer(LaggingReplica(5, [1, 2])) as server, late:
         read(server, transport, 5, timeout_s=0.3)
+
+
+class RefusingServer(LaggingReplica):
+    """Ends each request because of something that will not change."""
+
+    def __call__(self, subject: str, request: dict[str, Any]) -> list[bytes]:
+        if "MSG.NEXT" in subject:
+            return [status("409 Exceeded MaxRequestBatch of 1")]
+        return super().__call__(subject, request)
+
+
+def test_a_server_that_refuses_again_and_again_is_asked_in_good_time_and_quoted() -> None:
+    late = pytest.raises(RangeNotFinished, match=r"the server says: .*409 Exceeded MaxRequestBatch")
+    with ScriptedServer(RefusingServer(5, [])) as server:
+        with late:
+            read(server, PULL, 5, timeout_s=0.5)
+        assert 2 <= sum("CONSUMER.CREATE" in subject for subject, _ in server.requests) <= 20

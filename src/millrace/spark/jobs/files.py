@@ -164,6 +164,8 @@ class HadoopFiles(Files):
 
     def read(self, path: str) -> str:
         if not self.exists(path):
+            path = _successor(path)  # `write` was cut off before it took its place
+        if not self.exists(path):
             raise FileNotFoundError(self.at(path))
         stream = self._system.open(self._path(path))
         try:
@@ -172,11 +174,14 @@ class HadoopFiles(Files):
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        new = self._path(f"{path}.new")
+        """Hadoop renames onto nothing that is there, so a successor is complete before the old one goes."""
+        replaced = self.exists(path)
+        new = self._path(_successor(path) if replaced else f"{path}.new")
         stream = self._system.create(new, True)
         stream.write(bytearray(text.encode("utf-8")))
         stream.close()
-        self._system.delete(self._path(path), False)
+        if replaced:
+            self._system.delete(self._path(path), False)
         self._rename(new, self._path(path))
 
     def move(self, source: str, target: str) -> None:
@@ -204,6 +209,10 @@ class HadoopFiles(Files):
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(path))
+
+
+def _successor(path: str) -> str:
+    return f"{path}.next"
 
 
 def is_local(root: str) -> bool:

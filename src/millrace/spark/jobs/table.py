@@ -189,7 +189,7 @@ class ParquetTable:
             return Manifest.from_json(json.loads(self.files.read(f"{BATCHES}/{batch:012d}.json")))
         except FileNotFoundError:
             pass
-        for name in self.files.names(BATCHES):
+        for name in self._manifest_names():
             first, separator, last = name.removesuffix(".json").partition("-")
             if separator and int(first) <= batch <= int(last):
                 return next((one for one in self._read_manifests(name) if one.batch == batch), None)
@@ -198,14 +198,13 @@ class ParquetTable:
     def manifests(self) -> list[Manifest]:
         """Every batch that counts, in order."""
         found: dict[int, Manifest] = {}
-        for name in self.files.names(BATCHES):
-            if name.endswith(".json"):
-                found.update((one.batch, one) for one in self._read_manifests(name))
+        for name in self._manifest_names():
+            found.update((one.batch, one) for one in self._read_manifests(name))
         return [found[batch] for batch in sorted(found)]
 
     def merge_manifests(self) -> None:
         """Put the manifests into one file.  Killed in between, both are there and say the same."""
-        names = [name for name in self.files.names(BATCHES) if name.endswith(".json")]
+        names = self._manifest_names()
         if len(names) < 2:
             return
         batches = self.manifests()
@@ -217,11 +216,12 @@ class ParquetTable:
 
     def last_batch(self) -> int:
         """Number of the last batch that counts; -1 if there is none."""
-        last = -1
-        for name in self.files.names(BATCHES):
-            if name.endswith(".json"):
-                last = max(last, int(name.removesuffix(".json").rpartition("-")[2]))
-        return last
+        numbers = [int(name.removesuffix(".json").rpartition("-")[2]) for name in self._manifest_names()]
+        return max(numbers, default=-1)
+
+    def _manifest_names(self) -> list[str]:
+        """Not those of files that were cut off while they were written."""
+        return [name for name in self.files.names(BATCHES) if name.endswith(".json")]
 
     def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
         """Every row of the batches that count, with the partition columns and `batch`."""

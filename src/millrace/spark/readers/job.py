@@ -37,8 +37,8 @@ class Patience:
         self._pause_s = _FIRST_PAUSE_S
         self._deadline = time.monotonic() + job.fetching.timeout
 
-    def check(self) -> None:
-        """Raise `RangeNotFinished` if nothing has come for too long."""
+    def check(self, why: str = "") -> None:
+        """Raise `RangeNotFinished` if nothing has come for too long; `why` is what the server says."""
         if self._job.intake.last != self._seen:
             self._seen = self._job.intake.last
             self._pause_s = _FIRST_PAUSE_S
@@ -48,11 +48,11 @@ class Patience:
             raise RangeNotFinished(
                 f"stream {partition.stream} has messages behind {self._seen}, but none came within "
                 f"{self._job.fetching.timeout:g} s (fetchTimeout); the range is {partition.low} to "
-                f"{partition.high}"
+                f"{partition.high}{why and '; the server says: '}{why}"
             )
 
-    def pause(self) -> None:
-        self.check()
+    def pause(self, why: str = "") -> None:
+        self.check(why)
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 

@@ -51,6 +51,7 @@ class PullReader:
         self._sid = 0
         self._sent = 0
         self._received = job.intake.received
+        self._patience = Patience(job)
         self._single = False  # the next message is larger than a request may be
 
     def batches(self) -> Iterator[Any]:
@@ -66,7 +67,7 @@ class PullReader:
 
     def _read(self) -> Iterator[Any]:
         intake, link = self._intake, self._link
-        patience = Patience(self._job)
+        patience = self._patience
         finished = False
         while not finished:
             self._ask()
@@ -197,6 +198,7 @@ class PullReader:
             # Nothing came for it, so the next message alone is larger than a request may be.
             self._single = ended.left == ended.count and not self._requests
         elif status in (_CONFLICT, _GONE):
+            self._patience.pause(text)  # a server that says so again and again is not asked as fast as it can
             self._renew()
         else:
             raise SparkError(f"a request to consumer {self._consumer} was refused: {text}")

@@ -23,7 +23,8 @@ ORIGIN_SUBJECT: Final = "Millrace-Orig-Subject"
 ORIGIN_ROW: Final = "Millrace-Orig-Row"
 ORIGIN_SIZE: Final = "Millrace-Orig-Size"  # where the payload itself was too large to be kept
 _LOGGED: Final = 5  # rows that are told one by one
-_MOST_LETTERS: Final = 1000  # dead letters that are kept until they are stored
+_MOST_LETTERS: Final = 1000  # dead letters that are kept until they are stored,
+_MOST_BYTES: Final = 16 * 1024 * 1024  # and of their payloads
 _HEADER_ROOM: Final = 4096  # bytes that the headers of a dead letter take at most
 _MOST_SUBJECT: Final = 512  # characters of a subject that is kept
 
@@ -43,6 +44,7 @@ class BadRows:
         self._subject = dead_letter_subject.encode()
         self._receipts = Receipts()
         self._letters: list[tuple[bytes, bytes]] = []  # headers and payload, one for each receipt
+        self._held = 0  # bytes of these payloads
         self._seen: set[int] = set()
 
     def take(self, publisher: BlockingPublisher, frames: RowFrames, row: int, reason: str) -> None:
@@ -74,7 +76,7 @@ class BadRows:
             fields[ORIGIN_SIZE] = str(len(payload))
             payload = b""
         self._send(publisher, header_block(fields), payload)
-        if len(self._letters) >= _MOST_LETTERS:
+        if len(self._letters) >= _MOST_LETTERS or self._held >= _MOST_BYTES:
             self.settle(publisher)
 
     def settle(self, publisher: BlockingPublisher) -> None:
@@ -92,12 +94,14 @@ class BadRows:
                     ) from error
                 again.append(self._letters[place])
             self._letters = []
+            self._held = 0
             self._receipts = Receipts()
             for headers, payload in again:
                 self._send(publisher, headers, payload)
 
     def _send(self, publisher: BlockingPublisher, headers: bytes, payload: bytes) -> None:
         self._letters.append((headers, payload))
+        self._held += len(payload)
         try:
             publisher.publish(self._receipts, self._subject, headers, payload)
         except NotConnected as error:
