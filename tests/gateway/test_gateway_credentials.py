@@ -10,7 +10,16 @@ from typing import NamedTuple
 import httpx
 import nkeys
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, GatewayProcess, MakeGateway, eventually, settings_for, write
+from gateway_kit import (
+    PATIENCE_S,
+    Gateway,
+    GatewayProcess,
+    MakeGateway,
+    eventually,
+    settings_for,
+    with_limits,
+    write,
+)
 
 from millrace.gateway.settings import Auth, Logging
 from millrace.testing.reference import ServerProcess
@@ -67,6 +76,18 @@ async def test_the_brokers_permissions_rule(broker: ServerProcess, start_gateway
     await gateway.good("GET", "/v1/admin/stream/orders", headers=reader)
     status, _ = await gateway.call("DELETE", "/v1/admin/stream/orders", headers=reader)
     assert status == 403
+
+
+async def test_guesses_are_limited_however_different_they_are(
+    broker: ServerProcess, start_gateway: MakeGateway
+) -> None:
+    settings = with_limits(settings_for(broker.client_url, nats=OWN), rate=0.01, burst=4)
+    gateway = await start_gateway(settings)
+    statuses = []
+    for number in range(6):
+        guess = basic("alice", f"guess {number}")
+        statuses.append((await gateway.call("GET", "/v1/admin/stream", headers=guess))[0])
+    assert statuses == [401] * 4 + [429] * 2
 
 
 async def test_an_nkey_seed_is_passed_through(

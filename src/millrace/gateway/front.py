@@ -119,7 +119,10 @@ class Front:
         exchange.caller = caller = core.authenticator.caller_of(exchange.header(b"authorization"))
         if core.rate.enabled:
             client = exchange.scope.get("client")
-            who = caller.credentials.digest if caller.credentials is not None else caller.name
+            who = caller.name
+            if caller.credentials is not None:
+                # Until NATS has taken them they are a guess, which counts for the address it comes from.
+                who = caller.credentials.digest if core.links.knows(caller.credentials) else ""
             core.rate.check(who or (client[0] if client else ""), time.monotonic())
 
     async def _serve_second(self, exchange: Exchange, path: str) -> None:

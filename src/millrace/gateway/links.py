@@ -47,6 +47,11 @@ class Links:
             await link.close()
         self._pool.clear()
 
+    def knows(self, credentials: Credentials) -> bool:
+        """Whether NATS has taken these credentials lately."""
+        link = self._pool.get(credentials.digest)
+        return link is not None and not link.is_closed
+
     async def link_for(self, credentials: Credentials | None) -> Link:
         """The gateway's own link, or the one of these credentials, if NATS takes them."""
         if credentials is None:

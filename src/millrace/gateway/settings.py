@@ -95,7 +95,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_body: int = 8 * 1024 * 1024  # of one request that is read as a whole
     max_head: int = 64 * 1024
-    rate: float = 0.0  # requests a second of one caller (credentials, else address)
+    rate: float = 0.0  # requests a second of one caller (credentials that NATS takes, else address)
     burst: int = 0  # requests at once; 0 is one second's worth
     connections: int = 10_000
     connections_per_address: int = 0

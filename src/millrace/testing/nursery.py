@@ -16,9 +16,12 @@ Not here: flags, ports and logs of servers (`reference`).
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import os
 import queue
+import runpy
 import signal
 import socket
 import subprocess
@@ -30,6 +33,7 @@ from typing import IO, Final
 
 _SIZE_BYTES: Final = 4
 _BEGUN: Final = 1000  # where the code of an end would be
+_IMPORTED: Final = ("millrace.cli.serve", "millrace.server.app", "uvloop")  # what a server would begin with
 
 
 class ForkedServer:
@@ -194,19 +198,14 @@ class _Forking:
 
 
 def _main() -> None:
-    import gc
-
-    import millrace.server.app  # noqa: F401  this is what takes the time
-    from millrace.cli.main import main
-
-    with contextlib.suppress(ImportError):
-        import uvloop  # noqa: F401
-
+    for name in _IMPORTED:
+        with contextlib.suppress(ImportError):  # uvloop may be missing; a server says what else is
+            importlib.import_module(name)
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=int(sys.argv[1]))).run()
     if arguments is not None:
         sys.argv = ["millrace", "serve", *arguments]
-        main(sys.argv[1:])
+        runpy.run_module("millrace", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
