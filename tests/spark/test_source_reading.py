@@ -410,7 +410,7 @@ def test_a_broken_http_connection_costs_no_row_and_doubles_none(
         found += batch.column("seq").to_pylist()
         line.cut()
     assert found == list(range(1, 35_001))
-    assert line.proxy.accepted > 2
+    assert line.proxy.accepted >= 2  # what was cut may have been on this side of the line already
     line.call(line.proxy.stop())  # auto goes over to the wire
     assert len(rows(lab.options(stream, fetch__numRetries="0"), ("seq",))) == 35_000
     lab.close()
