@@ -130,10 +130,8 @@ def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLin
     except BaseException:
         link.close()
         raise
-    other = _idle.pop(key, None)
-    if other is not None:
-        other.close()
-    _idle[key] = link
+    if _idle.setdefault(key, link) is not link:  # another thread has left one
+        link.close()
 
 
 def close_idle_links() -> None:

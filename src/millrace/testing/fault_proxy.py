@@ -100,11 +100,11 @@ class FaultProxy:
 
     async def _line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, both ways, until either end or a fault ends it."""
-        far_writer: asyncio.StreamWriter | None = None
+        loop = asyncio.get_running_loop()
+        opening = loop.create_task(asyncio.open_connection(_HOST, self._target_port))
         ways: list[asyncio.Task[None]] = []
         try:
-            far_reader, far_writer = await asyncio.open_connection(_HOST, self._target_port)
-            loop = asyncio.get_running_loop()
+            far_reader, far_writer = await asyncio.shield(opening)
             ways = [
                 loop.create_task(self._pump(reader, far_writer)),
                 loop.create_task(self.pump_down(far_reader, writer)),
@@ -116,9 +116,10 @@ class FaultProxy:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            for end in (writer, far_writer):
-                if end is not None:
-                    end.transport.abort()
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                _, far_writer = await opening  # a cut while it was made must not lose it
+                far_writer.transport.abort()
 
     async def pump_down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """From the server to the client; a proxy that looks into what passes has its own way here."""
