@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -18,9 +17,7 @@ from millrace.testing.reference import ServerProcess
 def _library_may_stumble(stray_loop_exceptions: list[str]) -> Iterator[None]:
     """Forgive nats-py an error at the end of an attempt to reconnect that another one has overtaken."""
     yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # such an attempt may forget its socket, too
-        gc.collect()  # an error is told when its task is forgotten, and shall be in the test it belongs to
+    gc.collect()  # such an error is told when its task is forgotten, and shall be in the test it belongs to
     stray_loop_exceptions[:] = [
         text
         for text in stray_loop_exceptions
