@@ -50,8 +50,10 @@ async def open_shop(jetstream: JetStreamContext) -> None:
         allow_direct=True,
     )
     # What the pipeline publishes: sales by the minute, and orders that were given up.
-    await jetstream.add_stream(name="REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600)
-    await jetstream.add_stream(name="ORDERS_DLQ", subjects=["dlq.>"])
+    await jetstream.add_stream(
+        name="REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=600
+    )
+    await jetstream.add_stream(name="ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=600)
     for name, subject in (("NEW", "ORDERS.received"), ("DISPATCH", "ORDERS.processed")):
         await jetstream.add_consumer(
             STREAM,
