@@ -127,7 +127,7 @@ def spoil(folder: Path, how: str) -> None:
     elif how == "empty":
         archive.write_bytes(b"")
     elif how == "altered":
-        at = 14  # in the checksum of the first block: elsewhere a bit may mean the same zeros from another place
+        at = 14  # in the checksum of the first block: elsewhere it may change nothing that is read
         archive.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     elif how == "longer":
         archive.write_bytes(data + b"\xfe\x00\x00\x00")
