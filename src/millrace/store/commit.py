@@ -80,6 +80,9 @@ class Commit:
         self.work = work
         self.running = False
         self.synced = False  # whether ``run`` did more than write
+        # Segments learn of it when the commit ends: until then readers take their bytes from its memory, so
+        # that no smaller file may take their place.
+        self.summarized: list[Segment] = []
         self.removed: list[Segment] = []  # doomed segments whose files are gone
         self.untidy: StoreError | None = None  # why a step that may wait was not done
         self.folder_changed = work.folder_changed  # and not synced since
@@ -175,7 +178,7 @@ class Commit:
             self._fs.replace(
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
-            segment.summarized = True
+            self.summarized.append(segment)
 
     def _remove_doomed(self) -> None:
         unsynced = False

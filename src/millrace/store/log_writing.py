@@ -198,9 +198,9 @@ class LogWriting(LogReading):
                 each.segment.pins -= 1
             for segment in commit.removed:
                 segment.close()
-            for segment in work.unsummarized:
-                if segment.summarized:
-                    segment.forget_sums()
+            for segment in commit.summarized:
+                segment.summarized = True
+                segment.forget_sums()
             work = Work(
                 unsummarized=[each for each in work.unsummarized if not each.summarized],
                 doomed=[] if commit.removed else work.doomed,

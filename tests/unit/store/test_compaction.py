@@ -117,6 +117,25 @@ def test_readers_and_cursors_do_not_notice() -> None:
     assert seen == list(range(16, COUNT + 1, 4))
 
 
+def test_a_segment_whose_commit_is_under_way_is_not_exchanged() -> None:
+    """Its messages are read from the commit's memory, where they lie as they did in the old file."""
+    log = open_log(CrashFileSystem(), "s", segment_size=1000)
+    for seq in range(1, COUNT + 1):
+        put(log, b"s", body_of(seq))
+    first = log.begin_commit()  # several whole segments
+    assert first is not None
+    first.run()
+    for seq in range(1, COUNT + 1):
+        if seq % 4:
+            log.remove(seq)
+    assert log.compaction_candidate() is None
+    log.end_commit(first)
+    assert bodies(log) == {seq: body_of(seq) for seq in range(4, COUNT + 1, 4)}
+    commit_all(log)
+    assert compact_all(log) >= 3
+    assert log.losses.damages == []
+
+
 def test_a_segment_that_is_dropped_meanwhile_stays_gone() -> None:
     log = thinned()
     segment = log.compaction_candidate()
