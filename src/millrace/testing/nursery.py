@@ -31,7 +31,10 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import IO, Final
 
+from millrace.base.errors import MillraceError
+
 _SIZE_BYTES: Final = 4
+_NONE: Final = 0  # instead of a process id: there will be none
 _BEGUN: Final = 1000  # where the code of an end would be
 _IMPORTED: Final = ("millrace.cli.serve", "millrace.server.app", "uvloop")  # what a server would begin with
 
@@ -94,6 +97,9 @@ class Nursery:
                 pid = self._pids.get()
         finally:
             os.close(writing)
+        if pid == _NONE:
+            os.close(reading)
+            raise MillraceError("the nursery has ended: see what it wrote to stderr")
         server = ForkedServer(pid, os.fdopen(reading, "rb"))
         with self._changing:
             code = self._early.pop(pid, None)
@@ -104,12 +110,13 @@ class Nursery:
         return server
 
     def close(self) -> None:
-        if self._socket is None or self._reader is None or self._process is None:
+        line, self._socket = self._socket, None
+        if line is None or self._reader is None or self._process is None:
             return
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # it may have ended before us
+            line.shutdown(socket.SHUT_RDWR)
         self._reader.join()
-        self._socket.close()
-        self._socket = None
+        line.close()
         self._process.wait()
 
     def _open(self) -> socket.socket:
@@ -126,7 +133,8 @@ class Nursery:
         return self._socket
 
     def _read(self, line: socket.socket) -> None:
-        with line.makefile("rb") as told:
+        # A nursery that dies before it has read our request resets the connection.
+        with contextlib.suppress(ConnectionResetError), line.makefile("rb") as told:
             for news in told:
                 pid, code = map(int, news.split())
                 if code == _BEGUN:
@@ -135,6 +143,8 @@ class Nursery:
                     self._end(pid, code)
         for pid in list(self._servers):  # the nursery ends them when it ends
             self._end(pid, -signal.SIGKILL)
+        if self._socket is line:  # not because we closed it
+            self._pids.put(_NONE)
 
     def _end(self, pid: int, code: int) -> None:
         with self._changing:

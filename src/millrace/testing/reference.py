@@ -98,7 +98,7 @@ class ServerProcess:
     that is removed in the end.  `environment` is added to ours.
 
     Use it as a context manager, or call `start` and `stop`.  With a `nursery`, servers of ours that need no
-    environment of their own are forked there, which takes a tenth of the time; `forked` says no to that.
+    environment of their own are forked there, which takes a tenth of the time.
     """
 
     nursery: ClassVar[Nursery | None] = None
@@ -113,7 +113,6 @@ class ServerProcess:
         store_dir: str | os.PathLike[str] | None = None,
         port: int = -1,
         environment: Mapping[str, str] | None = None,
-        forked: bool = True,
         start_timeout_s: float = 20.0,
         stop_timeout_s: float = 10.0,
     ) -> None:
@@ -124,7 +123,6 @@ class ServerProcess:
         self._monitor = monitor
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._environment = dict(environment or {})
-        self._forked = forked
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._wanted_port = port
@@ -328,7 +326,7 @@ class ServerProcess:
 
     def _launch(self, command: list[str]) -> Process:
         ours = self.kind is ServerKind.MILLRACE
-        if self.nursery is not None and ours and self._forked and not self._environment:
+        if self.nursery is not None and ours and not self._environment:
             return self.nursery.start(command[len(command_for(self.kind)) :])
         return subprocess.Popen(
             command,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from millrace.base.errors import MillraceError
 from millrace.testing.nursery import Nursery
 from millrace.testing.reference import ServerKind, ServerProcess
 
@@ -46,6 +47,14 @@ def test_codes_are_those_of_a_process(nursery: Nursery) -> None:
     assert killed.wait(20) == -signal.SIGKILL
     killed.kill()  # of something that is gone: nothing
     killed.stdout.close()
+
+
+def test_a_nursery_that_cannot_begin_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    nursery = Nursery()
+    with pytest.raises((MillraceError, OSError)):
+        nursery.start(["-p", "-1"])
+    nursery.close()
 
 
 def test_nothing_outlives_its_nursery(nursery: Nursery) -> None:
