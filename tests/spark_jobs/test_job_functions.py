@@ -195,6 +195,7 @@ def test_files_of_hadoop_do_what_local_files_do(spark: SparkSession, tmp_path: P
     assert files.read("a/b.json") == "old"
     files.write("a/b.json", "new")
     assert files.read("a/b.json") == "new"
+    assert [name for name in files.names("a") if not name.startswith(".")] == ["b.json"]
     files.move("a", "c/d")
     assert (files.folders(""), files.folders("c")) == (["c"], ["d"])
     files.remove("c")

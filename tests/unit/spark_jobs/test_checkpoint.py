@@ -57,6 +57,12 @@ def test_a_damaged_file_is_named(folder: Path, name: str, text: str) -> None:
         checkpoint(folder).check()
 
 
+def test_bytes_that_are_no_text_are_told_as_damage(folder: Path) -> None:
+    (folder / "offsets/10").write_bytes(b"v1\n\xff\xfe")
+    with pytest.raises(CheckpointError, match="offsets/10 is damaged"):
+        checkpoint(folder).check()
+
+
 def test_files_that_spark_does_not_read_again_do_not_matter(folder: Path) -> None:
     (folder / "offsets/3").write_text("")
     (folder / "commits/3").write_text("")

@@ -54,8 +54,8 @@ class Checkpoint:
 
     def _check_log(self, folder: str, batch: int) -> None:
         path = f"{folder}/{batch}"
-        version, *rest = self._files.read(path).splitlines() or [""]
         try:
+            version, *rest = self._files.read(path).splitlines() or [""]
             if not version.startswith("v") or 1 + len(rest) < _LEAST_LINES[folder]:
                 raise ValueError("cut off")
             for line in rest:

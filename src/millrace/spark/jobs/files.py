@@ -183,6 +183,8 @@ class HadoopFiles(Files):
         if replaced:
             self._system.delete(self._path(path), False)
         self._rename(new, self._path(path))
+        if not replaced:  # or it would be read when this file is removed
+            self._system.delete(self._path(_successor(path)), False)
 
     def move(self, source: str, target: str) -> None:
         self._system.mkdirs(self._path(target).getParent())
