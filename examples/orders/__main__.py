@@ -77,12 +77,14 @@ class OrderDesk:
         self.watcher = Watcher(self.connection, self._data / "archive")
         await self.watcher.start()
         gateway = ["--server", self.addresses["NATS"], "--host", "127.0.0.1", "-p", str(options.gateway_port)]
-        await self._start("gateway", ["gateway", *gateway])
+        http = await self._start("gateway", ["gateway", *gateway])
         if not options.no_spark:
             pipeline = ["pipeline", "run", str(HERE / "pipeline.toml"), "--json"]
             await self._start(
                 "pipeline", pipeline, self.watcher.pipeline_said, NATS_URL=self.addresses["NATS"]
             )
+        # The addresses are shown when they answer; the pipeline says itself how far it is.
+        await http.wait_for(f"http://127.0.0.1:{options.gateway_port}/v1/data/ready")
 
     async def _start(
         self,

@@ -71,10 +71,13 @@ class Part:
 
     async def wait_for(self, url: str) -> None:
         """Until it answers over HTTP."""
-        async with asyncio.timeout(_START_WITHIN_S):
-            while not await asyncio.to_thread(_answers, url):
-                self.check()
-                await asyncio.sleep(0.05)
+        try:
+            async with asyncio.timeout(_START_WITHIN_S):
+                while not await asyncio.to_thread(_answers, url):
+                    self.check()
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise PartFailed(f"{self.name} does not answer at {url}; its log is {self.log}") from None
 
     async def stop(self) -> None:
         """Ask it to stop, and insist if it does not."""
