@@ -146,11 +146,14 @@ def test_runs_of_available_now_put_each_message_into_the_table_once(
 
 def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpoint: str) -> None:
     stream = lab.stream()
+    lab.fill(stream, 12)
     lags: list[QueryLag] = []
     listener = LagListener(lags.append)
     spark.streams.addListener(listener)
     name = f"q_{stream}"
-    source = spark.readStream.format("jetstream").options(**lab.options(stream, maxOffsetsPerTrigger="5"))
+    source = spark.readStream.format("jetstream").options(
+        **lab.options(stream, startingOffsets="earliest", maxOffsetsPerTrigger="5")
+    )
     query = (
         source.load()
         .select("seq")
@@ -161,12 +164,11 @@ def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpo
     )
     try:
         query.processAllAvailable()
-        lab.fill(stream, 12)
-        query.processAllAvailable()
         batch = query.lastProgress.batchId
         lab.fill(stream, 3)
         query.processAllAvailable()
-        assert query.lastProgress.batchId == batch + 1
+        # A trigger may come between any two of the three; one without news makes no batch.
+        assert batch < query.lastProgress.batchId <= batch + 3
         assert [row.seq for row in spark.sql(f"SELECT seq FROM {name} ORDER BY seq").collect()] == list(
             range(1, 16)
         )
