@@ -265,8 +265,8 @@ def test_a_handshake_that_is_not_done_in_time_is_cut_off(run: Run, options: TlsO
     async def main() -> None:
         async with Listener(replace(options, timeout_s=0.05)) as listener:
             with Peer(listener.address) as peer:
+                await peer.send(first)  # the time begins when it is accepted
                 task = listener.accept()
-                await peer.send(first)
                 with pytest.raises(TlsHandshakeError):
                     await task
                 assert await peer.receive(1000) == INFO

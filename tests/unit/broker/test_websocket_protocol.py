@@ -366,7 +366,7 @@ def test_a_foreign_client_gets_back_what_it_sends(run: Callable[[Any], Any], com
         loop = asyncio.get_running_loop()
         upgrader = Upgrader(WebSocketOptions(compression=True))
         server = await loop.create_server(
-            lambda: WebSocketProtocol(loop, upgrader, make, max_payload=1 << 20, handshake_timeout_s=2.0),
+            lambda: WebSocketProtocol(loop, upgrader, make, max_payload=1 << 20, handshake_timeout_s=60.0),
             "127.0.0.1",
             0,
         )
@@ -381,7 +381,7 @@ def test_a_foreign_client_gets_back_what_it_sends(run: Callable[[Any], Any], com
                 await socket.send_bytes(payload)
                 received = b""
                 while len(received) < len(payload):
-                    received += await socket.receive_bytes(timeout=5)
+                    received += await socket.receive_bytes(timeout=60)
                 assert received == payload
             await socket.ping(b"hello")
             await socket.close()

@@ -17,6 +17,7 @@ port: -1
 server_name: probe
 server_tags: ["a:b"]
 system_account: SYS
+authorization { timeout: 30 }
 accounts {
   SYS { users: [ { user: sys, password: p } ] }
   A { users: [
@@ -28,7 +29,7 @@ accounts {
   B { users: [ { user: b, password: p } ] }
 }
 """
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 class System:
@@ -48,7 +49,7 @@ class System:
             user=user,
             password="p",
             error_cb=ignore,
-            **{"allow_reconnect": False, **options},
+            **{"allow_reconnect": False, "connect_timeout": TIMEOUT_S, **options},
         )
         self._stack.push_async_callback(client.close)
         return client

@@ -24,7 +24,7 @@ def write(folder: Path, text: str) -> str:
 
 
 async def ask(client: Client, subject: str, payload: bytes = b"") -> Any:
-    return json.loads((await client.request(subject, payload, timeout=5)).data)
+    return json.loads((await client.request(subject, payload, timeout=60)).data)
 
 
 async def test_a_domain_has_the_same_api_under_its_own_name(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_a_domain_has_the_same_api_under_its_own_name(tmp_path: Path) -> N
         assert created["type"] == "io.nats.jetstream.api.v1.stream_create_response"
         assert (await ask(client, "s"))["domain"] == "hub"
         assert (await ask(client, "$JS.hub.API.$KV.b.key"))["seq"] == 2
-        got = await client.request("$JS.hub.API.DIRECT.GET.S.s", b"", timeout=5)
+        got = await client.request("$JS.hub.API.DIRECT.GET.S.s", b"", timeout=60)
         assert got.headers is not None
         assert got.headers["Nats-Sequence"] == "1"
         await client.close()

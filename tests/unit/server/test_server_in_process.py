@@ -24,7 +24,7 @@ async def greet(url: str) -> bytes:
         await message.respond(b"hello " + message.data)
 
     await connection.subscribe("greet", cb=answer)
-    reply = await connection.request("greet", b"world", timeout=5)
+    reply = await connection.request("greet", b"world", timeout=60)
     await connection.close()
     return reply.data
 
@@ -70,13 +70,13 @@ async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
 async def test_streams_outlive_the_server(tmp_path: Path) -> None:
     async with millrace.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
-        stream = connection.jetstream()
+        stream = connection.jetstream(timeout=60)
         await stream.add_stream(name="ORDERS", subjects=["orders.>"])
         assert (await stream.publish("orders.new", b"one")).seq == 1
         await connection.close()
     async with millrace.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
-        assert (await connection.jetstream().get_msg("ORDERS", 1)).data == b"one"
+        assert (await connection.jetstream(timeout=60).get_msg("ORDERS", 1)).data == b"one"
         await connection.close()
 
 
@@ -88,9 +88,9 @@ async def test_a_store_has_one_server_at_a_time(tmp_path: Path) -> None:
 
 def test_a_blocking_server_needs_no_event_loop() -> None:
     with millrace.BlockingServer(monitor=True) as server:
-        with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=5) as answer:
+        with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=60) as answer:
             assert json.load(answer)["port"] == server.port
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
             assert client.recv(5) == b"INFO "
 
 

@@ -42,7 +42,7 @@ async def test_what_work_raises_is_told_and_the_thread_goes_on(workers: Workers)
 
 
 async def test_two_jobs_run_at_the_same_time(workers: Workers) -> None:
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=60)
     told: asyncio.Queue[Exception | None] = asyncio.Queue()
     for _ in range(2):
         workers.submit(lambda: meeting.wait() and None, told.put_nowait)

@@ -14,7 +14,7 @@ from millrace.server.blocking import BlockingServer
 def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, dict[str, str], bytes]:
     """Status, headers with lower-case names, and body."""
     try:
-        with urllib.request.urlopen(url, timeout=5, context=context) as response:
+        with urllib.request.urlopen(url, timeout=60, context=context) as response:
             return response.status, _lower(response.headers), response.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -31,7 +31,7 @@ def document(server: BlockingServer, path: str) -> Any:
     return json.loads(body)
 
 
-def eventually(condition: Callable[[], Any], timeout_s: float = 5.0) -> Any:
+def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     """Ask until the answer is yes; what happens between two threads cannot be waited for otherwise."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):

@@ -230,7 +230,7 @@ def test_there_is_no_raft(server: BlockingServer) -> None:
 
 
 def test_sloppy_paths_are_sent_to_the_right_one(server: BlockingServer) -> None:
-    with urllib.request.urlopen(f"{server.monitor_url}//varz?x=1", timeout=5) as response:
+    with urllib.request.urlopen(f"{server.monitor_url}//varz?x=1", timeout=60) as response:
         assert response.url == f"{server.monitor_url}/varz?x=1"
 
 
