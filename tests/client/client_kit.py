@@ -19,6 +19,7 @@ from millrace.testing.reference import ServerProcess
 
 PATIENCE_S: Final = 30.0
 BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
+CALM_BEAT_S: Final = 2.0  # where none may be missed, however slow the server is
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -29,7 +30,7 @@ async def connect_quickly(server: int | list[str], **options: Any) -> Client:
     async def ignore(error: Exception) -> None:
         pass  # lines are cut on purpose
 
-    settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 2}
+    settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 10}
     urls = server if isinstance(server, list) else f"nats://127.0.0.1:{server}"
     return await millrace.client.connect(urls, **{**settings, **options})
 

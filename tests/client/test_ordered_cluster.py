@@ -45,7 +45,7 @@ async def make_lab(cluster: Cluster, connect: Connect, **config: Any) -> Lab:
 async def connect_to(cluster: Cluster, connect: Connect, *order: int) -> Client:
     """Connect to the first of `order`, and in turn to the others when it is lost."""
     urls = [cluster.urls[number] for number in order]
-    return await connect(urls, dont_randomize=True, request_timeout_s=1.0)
+    return await connect(urls, dont_randomize=True, request_timeout_s=5.0)
 
 
 async def publish_in_the_end(lab: Lab, *numbers: int) -> None:
@@ -65,10 +65,19 @@ async def publish_in_the_end(lab: Lab, *numbers: int) -> None:
 
 
 async def leader_of(lab: Lab) -> str:
-    cluster = (await lab.js.stream_info(lab.stream)).cluster
-    assert cluster is not None
-    assert cluster.leader is not None
-    return cluster.leader
+    leaders: list[str] = []
+
+    async def told() -> bool:
+        try:
+            cluster = (await lab.js.stream_info(lab.stream)).cluster
+        except NatsError:
+            return False
+        if cluster is not None and cluster.leader:
+            leaders.append(cluster.leader)
+        return bool(leaders)
+
+    await eventually(told, "the stream has no leader")
+    return leaders[0]
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

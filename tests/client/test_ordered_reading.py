@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client_kit import BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
+from client_kit import CALM_BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
 
 import millrace.client
 from millrace.client import (
@@ -192,7 +192,7 @@ async def test_large_readings_answer_flow_control(lab: Lab) -> None:
 
 async def test_a_reader_that_does_not_read_makes_the_server_wait(lab: Lab) -> None:
     await lab.publish(range(60), size=100_000)
-    async with lab.client.ordered(lab.stream, heartbeat_s=BEAT_S) as messages:
+    async with lab.client.ordered(lab.stream, heartbeat_s=CALM_BEAT_S) as messages:
 
         async def heard_while_stalled() -> bool:
             return messages.state.last_heartbeat is not None
@@ -207,7 +207,7 @@ async def test_a_reader_that_does_not_read_makes_the_server_wait(lab: Lab) -> No
 
 async def test_state_tells_what_was_handed_out_and_what_is_left(lab: Lab) -> None:
     await lab.publish(range(1, 6))
-    consumer = lab.client.ordered(lab.stream, heartbeat_s=BEAT_S)
+    consumer = lab.client.ordered(lab.stream, heartbeat_s=CALM_BEAT_S)
     assert consumer.state.phase is Phase.NEW
     async with consumer as messages:
         await read(messages, 2)

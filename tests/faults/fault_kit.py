@@ -16,7 +16,7 @@ from millrace.testing.wire import WireClient
 
 T = TypeVar("T")
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class WatchedServer(BlockingServer):
@@ -60,7 +60,7 @@ def _describe(broker: Broker) -> str:
 class Witness:
     """A well-behaved client that must not notice anything: each look at it is a timed round trip."""
 
-    def __init__(self, server: WatchedServer, patience_s: float = 2.0) -> None:
+    def __init__(self, server: WatchedServer, patience_s: float = 15.0) -> None:
         self._client = WireClient.connect(server.port, timeout_s=patience_s)
         self._client.handshake()
         self._client.send(b"SUB witness 1\r\n")

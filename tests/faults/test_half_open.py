@@ -13,6 +13,7 @@ from millrace.testing.certs import CertificateAuthority
 from millrace.testing.wire import WireClient
 
 TIMEOUT_S = 0.4
+LONGER_S = 2.0  # where another client has to be in time
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +21,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority(tmp_path_factory.mktemp("papers"))
 
 
-def tls_options(authority: CertificateAuthority, **options: object) -> TlsOptions:
+def tls_options(
+    authority: CertificateAuthority, timeout_s: float = TIMEOUT_S, **options: object
+) -> TlsOptions:
     issued = authority.issue_for_loopback()
     return TlsOptions(
-        cert_file=str(issued.cert_file), key_file=str(issued.key_file), timeout_s=TIMEOUT_S, **options
+        cert_file=str(issued.cert_file), key_file=str(issued.key_file), timeout_s=timeout_s, **options
     )  # type: ignore[arg-type]
 
 
@@ -45,7 +48,7 @@ def tls_round_trip(server: WatchedServer, context: ssl.SSLContext) -> None:
 
 def test_silent_clients_of_a_server_with_passwords_are_sent_away() -> None:
     users = (User(name="ann", password="secret"),)
-    with WatchedServer(authorization=Authorization(users=users, timeout_s=TIMEOUT_S)) as server:
+    with WatchedServer(authorization=Authorization(users=users, timeout_s=LONGER_S)) as server:
         files = open_files()
         silent = [dial(server.port) for _ in range(100)]
         for number, connection in enumerate(silent):
@@ -80,7 +83,8 @@ def tls_server(
     request: pytest.FixtureRequest, authority: CertificateAuthority
 ) -> Iterator[tuple[WatchedServer, bool]]:
     first = request.param == "tls first"
-    with WatchedServer(tls=tls_options(authority, handshake_first=first)) as server:
+    timeout_s = TIMEOUT_S if first else LONGER_S
+    with WatchedServer(tls=tls_options(authority, timeout_s, handshake_first=first)) as server:
         yield server, first
 
 
@@ -115,7 +119,7 @@ def test_tls_clients_that_vanish_in_mid_handshake_leave_nothing_behind(
 ) -> None:
     context = authority.client_context()
     hello = client_hello(context)
-    with WatchedServer(tls=tls_options(authority)) as server:
+    with WatchedServer(tls=tls_options(authority, 20.0)) as server:
         files = open_files()
         for number in range(60):
             connection = dial(server.port)
@@ -133,7 +137,7 @@ def test_tls_clients_that_vanish_in_mid_handshake_leave_nothing_behind(
 def test_plain_bytes_on_a_tls_port_close_the_connection(
     authority: CertificateAuthority, noise: bytes
 ) -> None:
-    with WatchedServer(tls=tls_options(authority)) as server:
+    with WatchedServer(tls=tls_options(authority, 20.0)) as server:
         with dial(server.port) as connection:
             connection.sendall(noise)
             assert b"PONG" not in read_to_end(connection)
@@ -166,7 +170,7 @@ def test_a_websocket_that_never_finishes_its_upgrade_is_closed() -> None:
 
 
 def test_an_upgrade_in_single_bytes_is_an_upgrade() -> None:
-    websocket = WebSocketOptions(host="127.0.0.1", port=-1)
+    websocket = WebSocketOptions(host="127.0.0.1", port=-1, handshake_timeout_s=20.0)
     with WatchedServer(websocket=websocket) as server, dial(server.websocket_port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for index in range(len(UPGRADE)):

@@ -182,7 +182,7 @@ async def test_tokens_of_the_gateways_own(
 async def test_links_of_callers_are_shared_and_closed_when_idle(
     broker: ServerProcess, start_gateway: MakeGateway
 ) -> None:
-    gateway = await start_gateway(broker.client_url, nats={**OWN, "pooled_link_idle_s": 0.2})
+    gateway = await start_gateway(broker.client_url, nats={**OWN, "pooled_link_idle_s": 1.0})
     for _ in range(3):
         await gateway.good("GET", "/v1/admin/stream", headers=ALICE)
     links = gateway.server.core.links

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Lab, MakeGateway, eventually, payload_of, settings_for, with_limits
+from gateway_kit import Gateway, Lab, Lines, MakeGateway, eventually, payload_of, settings_for, with_limits
 
 from millrace.testing.reference import ServerProcess
 
@@ -67,24 +67,35 @@ async def has(lab: Lab, **values: int) -> bool:
     return all(info[name] == value for name, value in values.items())
 
 
+@pytest.mark.patient
 async def test_a_held_message_keeps_its_time_until_it_is_written(lab: Lab) -> None:
-    await lab.consumer(max_inflight=2, ack_wait=SECOND_NS, max_retry=1)
+    await lab.consumer(max_inflight=2, ack_wait=5 * SECOND_NS, max_retry=1)
     for text in ("one", "two"):
         await lab.publish(text)
     async with lab.subscribed(max_msg_inflight=1) as lines:
         assert await lines.text() == "one"
-        # The first is given up after a second, which makes room for the second: its only delivery.
+        # The first is given up after five seconds, which makes room for the second: its only delivery.
         second = await lines.next()
         assert (payload_of(second), second["num_delivered"]) == ("two", 1)
         assert (await lab.ack(second))["acked"] is True
+
+
+async def attempts_up_to(lines: Lines, last: int) -> list[dict[str, int]]:
+    """The sequences that are seen; attempts that come in one breath are written once."""
+    seen: list[dict[str, int]] = [(await lines.next())["sequence"]]
+    while seen[-1]["consumer"] < last:
+        seen.append((await lines.next())["sequence"])
+    return seen
 
 
 async def test_an_unacknowledged_message_comes_again_with_the_next_consumer_sequence(lab: Lab) -> None:
     await lab.consumer(ack_wait=SECOND_NS // 2, max_retry=3)
     await lab.publish("again")
     async with lab.subscribed() as lines:
-        sequences = [(await lines.next())["sequence"] for _ in range(3)]
-        assert sequences == [{"stream": 1, "consumer": number} for number in (1, 2, 3)]
+        sequences = await attempts_up_to(lines, 3)
+        numbers = [each["consumer"] for each in sequences]
+        assert numbers == sorted(set(numbers))
+        assert all(each["stream"] == 1 for each in sequences)
         await eventually(lambda: has(lab, num_ack_pending=0), "it is still out")
         assert await lines.silent_for(0.2)
 
@@ -94,7 +105,7 @@ async def test_an_ack_may_have_the_sequence_of_an_earlier_attempt(lab: Lab) -> N
     await lab.publish("again")
     async with lab.subscribed() as lines:
         first, second = await lines.next(), await lines.next()
-        assert second["sequence"]["consumer"] == 2
+        assert second["sequence"]["consumer"] > first["sequence"]["consumer"]
         assert (await lab.ack(first))["acked"] is True
         await eventually(lambda: has(lab, num_ack_pending=0), "the ack had no effect")
 

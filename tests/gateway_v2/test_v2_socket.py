@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import websockets
 from gateway_v2_kit import PATIENCE_S, Gateway, eventually
+
+from millrace.testing.reference import ServerProcess
 
 _HOUR = 3600 * 1_000_000_000
 
@@ -167,7 +170,10 @@ async def test_an_ack_of_all_before_makes_room_for_as_many(gateway: Gateway) -> 
         assert [(await socket.next())["data"] for _ in range(2)] == ["3", "4"]
 
 
-async def test_a_gateway_that_stops_closes_its_sockets(gateway: Gateway) -> None:
+async def test_a_gateway_that_stops_closes_its_sockets(
+    start_gateway: Any, shared_server: Callable[..., ServerProcess]
+) -> None:
+    gateway: Gateway = await start_gateway(shared_server(jetstream=True), stop_timeout_s=30.0)
     _, url = await _ready(gateway)
     await gateway.publish("1")
     async with websockets.connect(url) as connection:

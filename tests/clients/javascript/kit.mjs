@@ -54,11 +54,22 @@ export function range(first, last) {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
+/** Ask for what will not come; again if the server stalled meanwhile, which the client tells as an error. */
+export async function patiently(ask) {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!/heartbeats missed/.test(error.message)) throw error;
+    }
+  }
+}
+
 /** Ask until `check` is true: for what a server does after it has answered. */
 export async function eventually(check) {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 30_000;
   while (!(await check())) {
-    if (Date.now() > deadline) throw new Error("it did not come true within 10 s");
+    if (Date.now() > deadline) throw new Error("it did not come true within 30 s");
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

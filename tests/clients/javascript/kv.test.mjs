@@ -87,9 +87,9 @@ test("a watcher gets the last values, then the changes", async () => {
 
 test("a key with a time to live goes, and leaves a marker", async () => {
   await withBucket({ markerTTL: 1000 }, async (bucket) => {
+    const ended = take(2, await bucket.watch({ key: "short" }), (entry) => entry.operation);
     await bucket.create("short", "life", "1s");
-    const ended = await take(2, await bucket.watch({ key: "short" }), (entry) => entry.operation);
-    assert.deepEqual(ended, ["PUT", "PURGE"]);
+    assert.deepEqual(await ended, ["PUT", "PURGE"]);
   });
 });
 

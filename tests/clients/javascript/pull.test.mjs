@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { nanos } from "@nats-io/transport-node";
 
-import { all, eventually, js, manager, publish, range, STORAGES, take, withStream } from "./kit.mjs";
+import { all, eventually, js, manager, patiently, publish, range, STORAGES, take, withStream } from "./kit.mjs";
 
 async function durable(stream, config = {}) {
   await manager.consumers.add(stream, { durable_name: "worker", ack_policy: "explicit", ...config });
@@ -24,10 +24,11 @@ for (const storage of STORAGES) {
       const consumer = await durable(stream);
       assert.deepEqual(await all(await consumer.fetch({ max_messages: 10 }), acknowledged), range(1, 10));
       assert.deepEqual(
-        await all(await consumer.fetch({ max_messages: 100, expires: 1000 }), acknowledged),
+        await all(await consumer.fetch({ max_messages: 15, expires: 30_000 }), acknowledged),
         range(11, 25),
       );
-      assert.deepEqual(await all(await consumer.fetch({ max_messages: 10, expires: 1000 })), []);
+      const none = await patiently(async () => all(await consumer.fetch({ max_messages: 10, expires: 1000 })));
+      assert.deepEqual(none, []);
       await eventually(async () => (await consumer.info()).ack_floor.stream_seq === 25);
     });
   });
@@ -66,7 +67,7 @@ test("consume by bytes takes everything", async () => {
 test("next gives one message or none", async () => {
   await withStream({}, async (stream) => {
     const consumer = await durable(stream);
-    assert.equal(await consumer.next({ expires: 1000 }), null);
+    assert.equal(await patiently(() => consumer.next({ expires: 1000 })), null);
     await publish(stream, 1);
     const message = await consumer.next();
     assert.equal(message.string(), "1");
@@ -113,16 +114,17 @@ test("filters and start positions choose the messages", async () => {
       filter_subjects: [`${stream}.a`],
       inactive_threshold: nanos(30_000),
     })).name);
-    const expires = { max_messages: 10, expires: 1000 };
-    assert.deepEqual(await all(await odd.fetch(expires), (message) => message.seq), [1, 3, 5, 7, 9]);
+    const fetched = async (consumer, count) =>
+      all(await consumer.fetch({ max_messages: count, expires: 30_000 }), (message) => message.seq);
+    assert.deepEqual(await fetched(odd, 5), [1, 3, 5, 7, 9]);
     const late = await durable(stream, { deliver_policy: "by_start_sequence", opt_start_seq: 8 });
-    assert.deepEqual(await all(await late.fetch(expires), (message) => message.seq), [8, 9, 10]);
+    assert.deepEqual(await fetched(late, 3), [8, 9, 10]);
     const last = await js.consumers.get(stream, (await manager.consumers.add(stream, {
       ack_policy: "none",
       deliver_policy: "last_per_subject",
       filter_subject: `${stream}.>`,
     })).name);
-    assert.deepEqual(await all(await last.fetch(expires), (message) => message.seq), [9, 10]);
+    assert.deepEqual(await fetched(last, 2), [9, 10]);
   });
 });
 
@@ -162,7 +164,7 @@ test("a paused consumer waits until it may go on", async () => {
     const consumer = await durable(stream);
     await manager.consumers.pause(stream, "worker", new Date(Date.now() + 60_000));
     await publish(stream, 1);
-    assert.equal(await consumer.next({ expires: 1000 }), null);
+    assert.equal(await patiently(() => consumer.next({ expires: 1000 })), null);
     assert.equal((await manager.consumers.resume(stream, "worker")).paused, false);
     assert.equal((await consumer.next({ expires: 5000 })).seq, 1);
   });

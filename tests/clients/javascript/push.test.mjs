@@ -44,7 +44,7 @@ test("heartbeats and flow control pass through a consumer of many messages", asy
       deliver_subject: createInbox(),
       ack_policy: "none",
       flow_control: true,
-      idle_heartbeat: nanos(500),
+      idle_heartbeat: nanos(5000),
     });
     const consumer = await js.consumers.getPushConsumer(stream, "flow");
     const messages = await consumer.consume();
