@@ -24,7 +24,7 @@ from millrace.base.ids import nuid
 from millrace.client.api import Api
 from millrace.client.backoff import Backoff
 from millrace.client.buffer import Buffer
-from millrace.client.deliveries import Control, ControlKind, read_control, read_position
+from millrace.client.deliveries import Control, ControlKind, read_control
 from millrace.client.errors import (
     ClientClosed,
     RequestRefused,
@@ -39,6 +39,7 @@ from millrace.client.progress import Progress, Verdict
 from millrace.client.releases import Releases
 from millrace.client.state import ResetReason
 from millrace.client.watch import HeartbeatWatch
+from millrace.jsapi.ack_subject import read_ack_subject
 from millrace.jsapi.consumer_types import ConsumerConfig
 from millrace.jsapi.go_time import Time
 
@@ -257,7 +258,7 @@ class Reading:
                 self._watch.heard()
                 await self._control(control)
             return
-        position = read_position(message.reply)
+        position = read_ack_subject(message.reply)
         if position is None or position.consumer != line.name:
             return  # sent to the inbox by somebody else
         self._watch.heard()

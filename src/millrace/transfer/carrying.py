@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from nats.errors import Error as NatsError
 
+from millrace.jsapi.ack_subject import read_ack_subject
 from millrace.transfer.api import JetStreamApi, Json
 from millrace.transfer.errors import ServerLost, TransferError
-from millrace.transfer.late_acks import read_ack
 
 _RESETTABLE: Final = ("all", "by_start_sequence", "by_start_time")
 _NOT_COPIED: Final = ("pause_until", "metadata")
@@ -98,7 +98,7 @@ async def _deliver(
             await connection.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
             for _ in range(batch):
                 message = await subscription.next_msg(timeout=_PULL_S)
-                delivery = read_ack(message.reply, b"")
+                delivery = read_ack_subject(message.reply)
                 if delivery is None:
                     status = (message.headers or {}).get("Status", "")
                     raise TransferError(f"consumer {name} of the copy does not deliver: {status}")

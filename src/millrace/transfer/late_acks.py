@@ -1,10 +1,7 @@
 """Acknowledgements that reach the source after its consumers were copied.
 
 A client that has a message in hand acknowledges it where it got it: at the source.  Acknowledgements are
-messages like any others, so they can be heard, and each says in its subject which message it is for:
-
-    $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.<pending>
-    $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.… .<anything>
+messages like any others, so they can be heard, and each says in its subject which message it is for.
 
 They are noted from before the copy, and sent to the consumer of the same name at the target when it is there.
 One that the copy has already is no news to it.  Without permission to hear them, none are carried.
@@ -21,12 +18,11 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
+from millrace.jsapi.ack_subject import read_ack_subject
+from millrace.jsapi.names import ACK_PREFIX
 from millrace.transfer.errors import ServerLost
 
-_PREFIX: Final = "$JS.ACK."
-_ALL: Final = "$JS.ACK.>"
-_SHORT: Final = 9  # tokens
-_LONG: Final = 11
+_ALL: Final = f"{ACK_PREFIX}>"
 _DONE: Final = (b"", b"+ACK", b"+TERM", b"+NXT")
 
 
@@ -43,16 +39,14 @@ class Ack:
 
 def read_ack(subject: str, body: bytes) -> Ack | None:
     """What an acknowledgement says; None if it is none, or leaves the message pending."""
-    tokens = subject.split(".")
-    if len(tokens) >= _LONG:
-        tokens = [*tokens[:2], *tokens[4:_LONG]]
-    if len(tokens) != _SHORT or not tokens[5].isdigit():
+    delivery = read_ack_subject(subject)
+    if delivery is None:
         return None
     verb = body.split(b" ", 1)[0].strip()
     if verb not in _DONE:
         return None
     kept = b"+TERM" if verb == b"+TERM" else b"+ACK"
-    return Ack(tokens[2], tokens[3], int(tokens[5]), ".".join(tokens), kept)
+    return Ack(delivery.stream, delivery.consumer, delivery.stream_seq, delivery.short_form, kept)
 
 
 class LateAcks:

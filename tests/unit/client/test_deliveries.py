@@ -2,34 +2,8 @@
 
 import pytest
 
-from millrace.client.deliveries import Control, ControlKind, Position, read_control, read_position
+from millrace.client.deliveries import Control, ControlKind, read_control
 from millrace.client.message import OrderedMessage
-
-POSITION = Position("S", "c", 42, 7, 1_700_000_000_123_456_789, 3)
-NUMBERS = "1.42.7.1700000000123456789.3"
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [f"$JS.ACK.S.c.{NUMBERS}", f"$JS.ACK._.hash.S.c.{NUMBERS}", f"$JS.ACK.hub.hash.S.c.{NUMBERS}.x.y"],
-)
-def test_a_position_is_read_from_either_form_of_reply_subject(reply: str) -> None:
-    assert read_position(reply) == POSITION
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "_INBOX.x",
-        "$JS.FC.S.c.abcd",
-        "$JS.ACK.S.c.1.42.7.1700000000123456789",
-        f"$JS.ACK.hash.S.c.{NUMBERS}",
-        "$JS.ACK.S.c.1.two.7.1700000000123456789.3",
-    ],
-)
-def test_other_replies_are_no_position(reply: str) -> None:
-    assert read_position(reply) is None
 
 
 @pytest.mark.parametrize(
@@ -74,5 +48,5 @@ def test_control_messages_are_told_from_others(
 
 
 def test_the_time_of_a_message_is_to_the_microsecond() -> None:
-    message = OrderedMessage("s", b"", {}, "S", 1, 1, POSITION.timestamp_ns, 0)
+    message = OrderedMessage("s", b"", {}, "S", 1, 1, 1_700_000_000_123_456_789, 0)
     assert message.timestamp.isoformat() == "2023-11-14T22:13:20.123456+00:00"

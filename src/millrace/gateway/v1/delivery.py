@@ -11,13 +11,11 @@ from nats.aio.msg import Msg
 
 from millrace.gateway.error_map import ascii_json
 from millrace.gateway.v1.answers import quoted
+from millrace.jsapi.ack_subject import AckSubject, read_ack_subject
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
 PROGRESS: Final = b"+WPI"
-
-_TOKENS: Final = 9  # $JS.ACK.stream.consumer.delivered.stream-seq.consumer-seq.time.pending
-_TOKENS_WITH_DOMAIN: Final = 11  # the same, with domain and account before the stream
 
 
 class Delivery(msgspec.Struct):
@@ -39,24 +37,25 @@ class Delivery(msgspec.Struct):
 
 def delivery_of(message: Msg, now: float) -> Delivery | None:
     """None if it is no message of a stream."""
-    tokens = message.reply.split(".")
-    if len(tokens) >= _TOKENS_WITH_DOMAIN:
-        tokens = ["$JS", "ACK", *tokens[4:]]
-    if len(tokens) < _TOKENS or tokens[0] != "$JS" or tokens[1] != "ACK":
+    told = read_ack_subject(message.reply)
+    if told is None:
         return None
-    try:
-        delivered, stream_seq, consumer_seq, timestamp = (int(token) for token in tokens[4:8])
-    except ValueError:
-        return None
-    size = len(message.data) + len(message.subject) + 512  # of the objects around it
     return Delivery(
-        message, message.reply, tokens[2], delivered, stream_seq, consumer_seq, timestamp, now, size
+        message,
+        message.reply,
+        told.stream,
+        told.delivered,
+        told.stream_seq,
+        told.consumer_seq,
+        told.timestamp_ns,
+        now,
+        size=len(message.data) + len(message.subject) + 512,  # of the objects around it
     )
 
 
 def ack_subject(stream: str, consumer: str, stream_seq: int, consumer_seq: int) -> str:
     """Where to acknowledge a message by its sequences; JetStream goes by the one of the stream."""
-    return f"$JS.ACK.{stream}.{consumer}.1.{stream_seq}.{consumer_seq}.0.0"
+    return AckSubject(stream, consumer, 1, stream_seq, consumer_seq, 0, 0).short_form
 
 
 class LineWriter:

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from millrace.gateway.errors import Conflict, JetStreamRefused, LinkDown, LinkError, Stopping
 from millrace.gateway.link import Link
-from millrace.gateway.v2.ack_ids import Delivery, read_delivery
 from millrace.gateway.v2.calls import Call
 from millrace.gateway.v2.consumers import consumer_of
 from millrace.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back
 from millrace.gateway.v2.streams import stream_of
+from millrace.jsapi.ack_subject import AckSubject, read_ack_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
@@ -42,7 +42,7 @@ _sessions: Final[weakref.WeakKeyDictionary[Link, weakref.WeakSet[ConsumerSession
 def settled(link: Link, subject: str, *, acked: bool) -> None:
     """Messages that are dealt with need not be given back; sessions of other gateways find out by
     themselves."""
-    delivery = read_delivery(subject)
+    delivery = read_ack_subject(subject)
     if delivery is not None:
         for session in _sessions.get(link, ()):
             session.settle(delivery, acked=acked)
@@ -140,7 +140,7 @@ class ConsumerSession:
                 del out[next(iter(out))]
         return taken
 
-    def settle(self, delivery: Delivery, *, acked: bool) -> None:
+    def settle(self, delivery: AckSubject, *, acked: bool) -> None:
         """A message needs nothing more, if it is one of this consumer: acknowledged, or given up."""
         if delivery.consumer != self._consumer or delivery.stream != self._stream:
             return

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from millrace.gateway.errors import BadRequest
-from millrace.gateway.v2.ack_ids import Delivery
+from millrace.gateway.v2.ack_ids import ack_id_of
 from millrace.gateway.v2.message_headers import JsonHeaders
+from millrace.jsapi.ack_subject import AckSubject
 from millrace.jsapi.go_time import format_time
 
 
@@ -139,7 +140,7 @@ def stored_message(
 
 
 def delivered_message(
-    delivery: Delivery, subject: str, headers: JsonHeaders, body: bytes, form: PayloadForm
+    delivery: AckSubject, subject: str, headers: JsonHeaders, body: bytes, form: PayloadForm
 ) -> DeliveredMessage:
     message = DeliveredMessage(
         delivery.stream,
@@ -151,7 +152,7 @@ def delivered_message(
         consumer_seq=delivery.consumer_seq,
         delivered=delivery.delivered,
         pending=delivery.pending,
-        ack_id=delivery.ack_id,
+        ack_id=ack_id_of(delivery),
     )
     fill_body(message, body, form)
     return message

@@ -30,7 +30,7 @@ from millrace.gateway.errors import Conflict, GatewayError, LinkDown, NotFound
 from millrace.gateway.link import Link
 from millrace.gateway.settings import Nats
 from millrace.gateway.undisturbed import undisturbed
-from millrace.gateway.v2.ack_ids import Delivery, read_delivery
+from millrace.jsapi.ack_subject import AckSubject, read_ack_subject
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
@@ -49,7 +49,7 @@ class Outcome(Enum):
 class Taken(msgspec.Struct, frozen=True):
     """A message that a consumer delivered."""
 
-    delivery: Delivery
+    delivery: AckSubject
     reply: str  # where it is acknowledged
     subject: str
     headers: dict[str, str]
@@ -145,7 +145,7 @@ class PullInbox:
 
     async def _take(self, message: Msg) -> None:
         self.heard = asyncio.get_running_loop().time()
-        delivery = read_delivery(message.reply) if message.reply else None
+        delivery = read_ack_subject(message.reply) if message.reply else None
         if delivery is not None:
             self.expected -= 1
             self._buffer.append(

@@ -11,11 +11,10 @@ form feeds.  Older servers wrote the first two fields only, or the reply subject
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_ACK_PREFIX: Final = "$JS.ACK."
-_ACK_TOKENS_V1: Final = 9
-_ACK_TOKENS_V2: Final = 11
+from millrace.jsapi.ack_subject import read_ack_subject
+from millrace.jsapi.names import ACK_PREFIX
 
 
 class SourcePosition(NamedTuple):
@@ -29,8 +28,9 @@ class SourcePosition(NamedTuple):
 
 def parse(value: str) -> SourcePosition | None:
     """The header's meaning; None if it has none."""
-    if value.startswith(_ACK_PREFIX):
-        return _parse_ack(value.split("."))
+    if value.startswith(ACK_PREFIX):
+        delivery = read_ack_subject(value)
+        return None if delivery is None else SourcePosition(delivery.stream, "", delivery.stream_seq)
     fields = value.split(" ")
     if len(fields) == 2:
         return SourcePosition(fields[0], "", _number(fields[1]))
@@ -38,16 +38,6 @@ def parse(value: str) -> SourcePosition | None:
         return None
     identity = fields[5] if len(fields) >= 6 else ""
     return SourcePosition(fields[0], f"{fields[0]} {fields[2]} {fields[3]}", _number(fields[1]), identity)
-
-
-def _parse_ack(tokens: list[str]) -> SourcePosition | None:
-    if len(tokens) == _ACK_TOKENS_V1:
-        at = 2
-    elif len(tokens) >= _ACK_TOKENS_V2:
-        at = 4
-    else:
-        return None
-    return SourcePosition(tokens[at], "", _number(tokens[at + 3]))
 
 
 def _number(text: str) -> int:
