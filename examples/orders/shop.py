@@ -15,18 +15,20 @@ import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext, api
+from nats.js.errors import BadRequestError
 
 STREAM: Final = "ORDERS"
 EVENTS: Final = "ORDERS_EVENTS"
 CONSUMERS: Final = ("NEW", "DISPATCH", "MONITOR")
 MONITOR_SUBJECT: Final = "monitor.ORDERS"
 
+_NAME_IN_USE: Final = 10058  # by a stream with another configuration
 _ITEMS: Final = ("kettle", "lamp", "desk", "chair", "clock", "radio")
 _BATCH: Final = 20
 _FORGOTTEN: Final = 0.02  # of the messages a worker takes, it never acknowledges
@@ -35,12 +37,11 @@ _REFUSED: Final = 0.01  # and of these it says that nobody can handle them
 
 async def open_shop(jetstream: JetStreamContext) -> None:
     """Make the streams and consumers; they are kept, so a second start finds them as they were."""
-    await jetstream.add_stream(
-        name=STREAM, subjects=["ORDERS.*"], max_age=7 * 24 * 3600, duplicate_window=600
-    )
+    await _keep_stream(jetstream, STREAM, subjects=["ORDERS.*"], max_age=7 * 24 * 3600, duplicate_window=600)
     # What the server tells about deliveries is a stream, too: the pipeline's analysis reads it.
-    await jetstream.add_stream(
-        name=EVENTS,
+    await _keep_stream(
+        jetstream,
+        EVENTS,
         subjects=[
             f"$JS.EVENT.METRIC.CONSUMER.ACK.{STREAM}.*",
             f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{STREAM}.*",
@@ -50,10 +51,10 @@ async def open_shop(jetstream: JetStreamContext) -> None:
         allow_direct=True,
     )
     # What the pipeline publishes: sales by the minute, and orders that were given up.
-    await jetstream.add_stream(
-        name="REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=600
+    await _keep_stream(
+        jetstream, "REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=600
     )
-    await jetstream.add_stream(name="ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=600)
+    await _keep_stream(jetstream, "ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=600)
     for name, subject in (("NEW", "ORDERS.received"), ("DISPATCH", "ORDERS.processed")):
         await jetstream.add_consumer(
             STREAM,
@@ -71,6 +72,16 @@ async def open_shop(jetstream: JetStreamContext) -> None:
         ack_policy=api.AckPolicy.NONE,
         deliver_policy=api.DeliverPolicy.NEW,
     )
+
+
+async def _keep_stream(jetstream: JetStreamContext, name: str, **config: Any) -> None:
+    """Make it, or bring one that an earlier version of this example made up to date."""
+    try:
+        await jetstream.add_stream(name=name, **config)
+    except BadRequestError as refused:
+        if refused.err_code != _NAME_IN_USE:
+            raise
+        await jetstream.update_stream(name=name, **config)
 
 
 @contextlib.asynccontextmanager
