@@ -109,7 +109,13 @@ class GrowingBuffer:
             target: Any = self._store
             rest = value
             if _LITTLE_HOST:
-                memcpy(target + self.size, cython.address(rest), count)  # one store where `count` is known
+                # Where the compiler knows the count, a copy is one store and not a call.
+                if count == 8:
+                    memcpy(target + self.size, cython.address(rest), 8)
+                elif count == 4:
+                    memcpy(target + self.size, cython.address(rest), 4)
+                else:
+                    memcpy(target + self.size, cython.address(rest), count)
             else:
                 for index in range(count):
                     target[self.size + index] = rest & 0xFF
@@ -136,7 +142,12 @@ def read_little(p: bytes | bytearray, at: int, count: int) -> int:
         value = 0
         if _LITTLE_HOST:
             source: Any = p
-            memcpy(cython.address(value), source + at, count)
+            if count == 8:  # as in `put_little`
+                memcpy(cython.address(value), source + at, 8)
+            elif count == 4:
+                memcpy(cython.address(value), source + at, 4)
+            else:
+                memcpy(cython.address(value), source + at, count)
         else:
             for index in range(count):
                 byte = p[at + index]

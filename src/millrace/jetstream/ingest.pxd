@@ -38,7 +38,9 @@ cdef class Ingest:
     @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
     cpdef take(self, bytes subject, Frame frame)
     cpdef store(self, StagedMessage message, long long now)
-    @cython.locals(message_id=bytes, known="unsigned long long", seq="unsigned long long")
+    @cython.locals(
+        p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
+    )
     cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint)
     cdef bint _is_ordinary(self, Frame frame) except *

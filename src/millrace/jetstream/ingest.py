@@ -91,7 +91,8 @@ class Ingest:
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
         """Store a message that has an id; 0 if it is a duplicate, which is answered."""
-        message_id = frame.buf[self._id_start : self._id_start + self._id_size]
+        p = frame.buf
+        message_id = p[self._id_start : self._id_start + self._id_size]
         known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
         if known:
             if frame.reply_size > 0:
