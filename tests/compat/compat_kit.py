@@ -16,7 +16,10 @@ from nats.aio.client import Client as NatsConnection
 from millrace.testing.reference import ServerProcess
 from millrace.testing.wire import WireClient
 
-EVENTUALLY_S = 5.0
+EVENTUALLY_S = 30.0  # only what fails waits so long
+
+# Of a configuration: both servers wait 2 s for CONNECT, which a busy machine may need for itself.
+PATIENT_LOGIN = "authorization: {timeout: 30}\n"
 
 AUTHORIZATION_VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 
@@ -108,7 +111,7 @@ def as_bytes(body: Any) -> bytes:
 def http_get(url: str) -> tuple[int, str, bytes]:
     """Return status, content type and body, whatever the status is."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=EVENTUALLY_S) as response:
             return response.status, response.headers["Content-Type"], response.read()
     except urllib.error.HTTPError as error:
         with error:

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator
 
 import pytest
-from compat_kit import Dial
+from compat_kit import EVENTUALLY_S, Dial
 from papers import Papers
 from shapes import ShapeBook
 from transcripts import compare
@@ -19,7 +19,7 @@ def dial() -> Iterator[Dial]:
 
     def connect(server: ServerProcess | int, **options: object) -> WireClient:
         port = server if isinstance(server, int) else server.port
-        client = WireClient.connect(port, **options)  # type: ignore[arg-type]
+        client = WireClient.connect(port, **{"timeout_s": EVENTUALLY_S, **options})  # type: ignore[arg-type]
         opened.append(client)
         return client
 

@@ -1,5 +1,7 @@
 """Which subjects a user may publish and subscribe to, and what a refusal looks like."""
 
+import time
+
 import pytest
 from compat_kit import Dial, ServerFactory, login, message, publish, publish_refused, subscribe_refused
 
@@ -26,7 +28,7 @@ authorization {
     { user: responder2, password: p, permissions: {
         publish: "log", subscribe: "serve2", allow_responses: { max: 2, expires: "1m" } } }
     { user: quick, password: p, permissions: {
-        subscribe: "serve3", allow_responses: { max: -1, expires: "50ms" } } }
+        subscribe: "serve3", allow_responses: { max: -1, expires: "1s" } } }
     { user: denied_responder, password: p, permissions: {
         publish: { deny: "box.denied" }, subscribe: "serve4", allow_responses: true } }
     { user: long_names, password: p, permissions: { pub: "x", sub: "x" } }
@@ -226,8 +228,9 @@ def test_responses_expire(server: ServerProcess, join: Dial) -> None:
     responder.read_frame()
     answers = [responder.round_trip(publish("box.1"))]
     while not answers[-1]:
+        time.sleep(0.005)
         answers.append(responder.round_trip(publish("box.1")))
-        assert len(answers) < 100_000
+        assert len(answers) < 2_000
     assert answers[0] == b""
     assert answers[-1] == publish_refused("box.1")
 

@@ -264,7 +264,6 @@ def test_refused_connection_is_an_event(
 
 def test_statistics_are_an_event(server: ServerProcess, system: WireClient, shapes: ShapeBook) -> None:
     subject = f"$SYS.SERVER.{system.info['server_id']}.STATSZ"
-    system.timeout_s = 15
     system.round_trip(f"SUB {subject} 1\r\n".encode())
     (event,) = events_until(system, subject)[subject]
     shapes.check("event.statsz", event)

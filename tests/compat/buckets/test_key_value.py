@@ -186,7 +186,7 @@ async def test_a_purge_marker_with_a_time_to_live_goes(make_key_value: MakeKeyVa
     bucket = await make_key_value(history=5)
     await bucket.put("k", b"1")
     await bucket.put("stays", b"1")
-    await bucket.purge("k", msg_ttl=1.0)
+    await bucket.purge("k", msg_ttl=2.0)
     assert [told(entry)[1] for entry in await bucket.history("k")] == ["PURGE"]
     await until_stored(bucket, 1)
     assert await bucket.keys() == ["stays"]

@@ -8,6 +8,7 @@ assert pause.next().json["paused"]
 """
 
 from collections import deque
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from compat_kit import Message, as_bytes, header_block, publish
@@ -20,6 +21,11 @@ PAST: Final = "2020-01-01T00:00:00Z"
 NEVER: Final = "0001-01-01T00:00:00Z"
 
 Body = bytes | str | dict[str, Any]
+
+
+def soon(now: str) -> str:
+    """One to two seconds after a time that the server told."""
+    return f"{(datetime.fromisoformat(now[:19]) + timedelta(seconds=1)).isoformat()}.999Z"
 
 
 class Inbox:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client
+from compat_kit import eventually
+from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client, soon
 
 PAUSE = "io.nats.jetstream.api.v1.consumer_pause_response"
 
@@ -24,7 +25,7 @@ def test_who_waits_for_a_deleted_consumer_is_told(js: Client) -> None:
     js.stream()
     js.create()
     pulled = js.fetch(expires=60 * SECOND)
-    js.catch_up()
+    eventually(lambda: js.info()["num_waiting"] == 1, "a request that waits")
     js.ask("CONSUMER.DELETE.S.c")
     assert pulled.next().block == b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
 
@@ -86,10 +87,8 @@ def test_a_paused_consumer_delivers_nothing_until_it_is_resumed(js: Client) -> N
 def test_a_pause_ends_by_itself(js: Client) -> None:
     js.stream()
     js.publish("s.1")
-    now = js.create()["ts"]
-    second = int(now[17:19])
-    soon = now[:17] + f"{min(second + 1, 59):02}.999Z"
-    js.ask("CONSUMER.PAUSE.S.c", {"pause_until": soon})
+    until = soon(js.create()["ts"])
+    assert js.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})["paused"] is True
     assert js.fetch(expires=60 * SECOND).next().subject == "s.1"
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client, Inbox
+from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client, Inbox, soon
 
 EVENT = "$JS.EVENT."
 TYPES = "io.nats.jetstream."
@@ -104,13 +104,12 @@ def test_creating_a_paused_consumer_announces_the_pause_every_time(js: Client) -
 
 def test_the_end_of_a_pause_is_announced(js: Client) -> None:
     js.stream()
-    now = js.create()["ts"]
-    soon = now[:17] + f"{min(int(now[17:19]) + 1, 59):02}.999Z"
     paused = js.listen(f"{EVENT}ADVISORY.CONSUMER.PAUSE.S.c")
-    js.ask("CONSUMER.PAUSE.S.c", {"pause_until": soon})
+    until = soon(js.create()["ts"])
+    js.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})
     assert told(paused, "advisory.v1.consumer_pause")["paused"] is True
     ended = told(paused, "advisory.v1.consumer_pause")
-    assert (ended["paused"], ended["pause_until"]) == (False, soon)
+    assert (ended["paused"], ended["pause_until"]) == (False, until)
 
 
 def test_naks(js: Client) -> None:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from compat_kit import eventually
 from consumer_kit import FUTURE, SECOND, Client
 
 FIELDS = [
@@ -212,5 +213,4 @@ def test_waiting_requests_show(js: Client) -> None:
     js.create()
     js.fetch(expires=60 * SECOND)
     js.fetch(expires=60 * SECOND)
-    js.catch_up()
-    assert js.info()["num_waiting"] == 2
+    eventually(lambda: js.info()["num_waiting"] == 2, "two requests that wait")

@@ -170,6 +170,7 @@ def test_what_is_purged_before_its_turn_is_passed_over(js: Scene) -> None:
     js.api("STREAM.PURGE.S")
     js.publish("a.1")
     for name in "cf":
+        js.await_pending(1, name)
         js.look(name)
         js.drain(name)
         js.look(name)
@@ -193,6 +194,7 @@ def test_the_last_of_each_subject_in_the_order_of_the_stream(js: Scene) -> None:
     js.publish("z", "a", "m", "a", "z", "b")
     js.consumer(deliver_policy="last_per_subject", filter_subject="s.>", ack_policy="explicit")
     js.publish("m", "z")
+    js.await_pending(6)
     first = js.pull(2)
     js.look()
     js.say(first[1])

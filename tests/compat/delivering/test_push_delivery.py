@@ -38,7 +38,7 @@ def test_what_was_not_acknowledged_comes_again_to_the_next_listener(js: Scene) -
     js.stream()
     js.publish("a", "b")
     js.listen("d")
-    js.consumer(deliver_subject="d", ack_policy="explicit", ack_wait=SECOND // 4)
+    js.consumer(deliver_subject="d", ack_policy="explicit", ack_wait=2 * SECOND)
     first, _ = js.heard("d", 2)
     js.leave("d")
     js.until(push_bound=False)
@@ -111,7 +111,7 @@ def test_a_group_member_that_listens_to_a_pattern_does_not_count(js: Scene) -> N
     js.consumer(deliver_subject="d.here", deliver_group="q")
     js.look()
     js.listen("d.here", "q")
-    js.until(push_bound=True)
+    js.until(push_bound=True, delivered=1)
 
 
 def test_a_group_gets_each_message_once(js: Scene) -> None:
@@ -158,9 +158,14 @@ def test_messages_keep_coming_as_they_are_published(js: Scene) -> None:
     js.stream()
     js.listen("d")
     js.consumer(deliver_subject="d", filter_subject="s.a", ack_policy="explicit")
+    found = []
     for subject in "abba":
         js.publish(subject)
-    js.heard("d", 2)
+        if subject == "a":
+            found += js.hear("d")
+    js.note("heard on d:")
+    for each in found:
+        js.note(f"    {each}")
     js.look()
 
 
@@ -176,7 +181,8 @@ def test_heartbeats_while_there_is_nothing_to_deliver(js: Scene, acks: str) -> N
     js.heard("d", 4)
     assert time.monotonic() - began >= 0.5
     js.publish("a")
-    js.heard("d", 2)
+    js.messages("d")
+    js.heard("d")
     assert time.monotonic() - began >= 0.75
     js.look()
 
@@ -223,11 +229,11 @@ def test_a_rate_keeps_the_order_and_the_bound(js: Scene) -> None:
     js.stream(max_msg_size=2000)
     js.publish(*"abcdefgh", payload=b"x" * 1000)
     js.listen("d")
-    js.consumer(deliver_subject="d", rate_limit_bps=8 * 10_000)
     began = time.monotonic()
+    js.consumer(deliver_subject="d", rate_limit_bps=8 * 10_000)
     js.heard("d", 8)
-    # Some 8,300 bytes, of which 2,000 go at once, at 10,000 bytes a second.
-    assert 0.6 <= time.monotonic() - began <= 3
+    # Some 8,300 bytes, of which 2,000 go at once, at 10,000 bytes a second; by bits, it would be 5 s.
+    assert 0.6 <= time.monotonic() - began < 4.5
     js.look()
 
 
@@ -251,8 +257,8 @@ def test_the_original_pace(js: Scene) -> None:
     js.wait_a_moment(0.2)
     js.publish("a")
     js.listen("d")
-    js.consumer(deliver_subject="d", replay_policy="original", filter_subject="s.a")
     began = time.monotonic()
+    js.consumer(deliver_subject="d", replay_policy="original", filter_subject="s.a")
     js.heard("d", 2)
     js.heard("d", 1)
     assert time.monotonic() - began >= 0.29
@@ -377,7 +383,7 @@ def test_resuming_by_itself(js: Scene) -> None:
     js.publish("a")
     js.consumer()
     js.listen("p")
-    until = time.time_ns() + SECOND // 2
+    until = time.time_ns() + SECOND
     text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(until // SECOND)) + f".{until % SECOND:09}Z"
     js.api("CONSUMER.PAUSE.S.c", {"pause_until": text})
     js.events()
@@ -405,10 +411,10 @@ def test_consumers_that_nobody_uses_go(js: Scene) -> None:
 
 def test_a_waiting_request_keeps_a_consumer(js: Scene) -> None:
     js.stream()
-    js.ephemeral(inactive_threshold=SECOND // 10)
     js.listen("p")
-    js.ask_for("p", expires=3 * SECOND // 2)
-    js.consumer("other", inactive_threshold=SECOND // 10)
+    js.ephemeral(inactive_threshold=SECOND)
+    js.ask_for("p", expires=3 * SECOND)
+    js.consumer("other", inactive_threshold=SECOND)
     js.events()
     js.look()
     js.heard("p")

@@ -15,6 +15,12 @@ def prepared(js: Scene, messages: int = 3, **config: Any) -> None:
     js.consumer(**{"ack_policy": "explicit", "ack_wait": SOON, **config})
 
 
+def change(js: Scene, **config: Any) -> None:
+    """Configure the consumer anew; that is not written down."""
+    config = {"durable_name": "c", "ack_policy": "explicit", **config}
+    js.ask("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": config})
+
+
 def await_the_end(js: Scene) -> None:
     """Pull, since nats-server gives up more than one delivery only when it tries another one."""
     js.listen("p")
@@ -44,7 +50,7 @@ def test_the_first_delivery_can_still_be_acknowledged_after_the_second(js: Scene
 
 
 def test_what_comes_again_goes_before_what_is_new(js: Scene) -> None:
-    prepared(js, 5)
+    prepared(js, 5, ack_wait=SECOND)
     js.pull(2)
     js.ask("CONSUMER.INFO.S.c")
     time_over = js.pull(3)
@@ -55,13 +61,13 @@ def test_what_comes_again_goes_before_what_is_new(js: Scene) -> None:
 
 def test_each_delivery_waits_longer(js: Scene) -> None:
     prepared(js, 1, ack_wait=SECOND, backoff=[50 * MILLISECOND, 150 * MILLISECOND, 300 * MILLISECOND])
+    began = time.monotonic()
     times = []
     for _ in range(5):
         js.pull(1)
         times.append(time.monotonic())
-    began, *later = times
-    for at, least in zip(later, (0.05, 0.2, 0.5, 0.8), strict=True):
-        assert at - began > least - 0.03  # the client may have seen the first one late
+    for at, least in zip(times[1:], (0.05, 0.2, 0.5, 0.8), strict=True):
+        assert at - began >= least - 0.01
     js.look()
 
 
@@ -85,6 +91,7 @@ def test_the_last_delivery_is_announced_and_the_message_stays(js: Scene, policy:
     js.events()
     js.look(floor=False)
     js.stored()
+    change(js, ack_policy=policy, ack_wait=60 * SECOND, max_deliver=most)  # so that the look is in time
     js.publish("b")
     js.heard("p")
     js.look(floor=False)
@@ -121,13 +128,7 @@ def test_the_number_of_deliveries_can_be_raised(js: Scene) -> None:
     prepared(js, 2, max_deliver=1)
     js.pull(1)
     js.events()
-    js.ask(
-        "CONSUMER.CREATE.S.c",
-        {
-            "stream_name": "S",
-            "config": {"durable_name": "c", "ack_policy": "explicit", "ack_wait": SOON, "max_deliver": 5},
-        },
-    )
+    change(js, ack_wait=SOON, max_deliver=5)
     js.pull(1)
     js.look(floor=False)
     js.pull(1)
@@ -243,7 +244,7 @@ def test_a_pull_that_waits_gets_what_comes_again(js: Scene) -> None:
 
 
 def test_several_clients_share_what_comes_again(js: Scene) -> None:
-    prepared(js, 4, ack_wait=SECOND // 2)
+    prepared(js, 4, ack_wait=SECOND)
     js.pull(4)
     js.listen("p")
     js.listen("q")

@@ -306,6 +306,7 @@ def test_the_stream_is_purged(js: Scene) -> None:
     js.api("STREAM.PURGE.S")
     js.look()
     js.publish("a")
+    js.await_pending(1)
     js.drain()
     js.look()
 
@@ -370,7 +371,7 @@ def test_limits_remove_what_is_pending(js: Scene) -> None:
 
 
 def test_age_removes_what_is_pending(js: Scene) -> None:
-    js.stream(max_age=SECOND // 2)
+    js.stream(max_age=2 * SECOND)
     js.publish("a", "b")
     js.consumer(ack_policy="explicit", ack_wait=LONG)
     js.pull(2)

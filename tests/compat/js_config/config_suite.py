@@ -73,7 +73,10 @@ class Suite:
             for account, scenario in self.accounts_of(server)
         ]
         lines = "\n".join(accounts)
-        return f"max_payload: 2MB\njetstream: {_block(self.servers[server])}\naccounts: {{\n{lines}\n}}\n"
+        jetstream = _block(self.servers[server])
+        # A busy machine may take longer to log in than the 2 s that servers wait.
+        patience = "authorization: {timeout: 30}"
+        return f"max_payload: 2MB\njetstream: {jetstream}\n{patience}\naccounts: {{\n{lines}\n}}\n"
 
     async def answers(self, url: str, account: str, scenario: Scenario) -> list[Answer]:
         """What the server says to each step.  Leaves no stream behind."""

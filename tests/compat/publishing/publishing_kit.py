@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compat_kit import Message, as_bytes, eventually, header_block, publish
+from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, header_block, publish
 from transcripts import Conversation, accounts_text, masked
 
 from millrace.testing.wire import WireClient
 
 SECOND = 1_000_000_000
 ACCOUNTS = 200
-PATIENCE_S = 8.0
+PATIENCE_S = 30.0
 
 _SHOWN = 160  # bytes of a text that a transcript has in full
 
@@ -65,7 +65,8 @@ def config_text(
     """A server with many accounts that have JetStream, and a system account."""
     accounts = accounts_text(ACCOUNTS, account)
     system = "SYS: {users: [{user: sys, password: p}]}"
-    return f"{more}\njetstream: {jetstream}\nsystem_account: SYS\naccounts: {{\n{system}\n{accounts}\n}}\n"
+    server = f"jetstream: {jetstream}\nsystem_account: SYS\n{PATIENT_LOGIN}"
+    return f"{more}\n{server}accounts: {{\n{system}\n{accounts}\n}}\n"
 
 
 class Scenario(Conversation[Heard]):

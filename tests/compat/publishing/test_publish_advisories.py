@@ -7,6 +7,7 @@ from publishing_kit import Scenario, config_text
 
 STREAMS = "$JS.EVENT.ADVISORY.STREAM.>"
 API = "$JS.EVENT.ADVISORY.API"
+UNTOLD = ("STREAM.MSG.GET.S", {"seq": 1})  # the only request that is not told: it succeeds, and only reads
 
 
 def test_creating_updating_and_deleting_a_stream_is_told(js: Scenario) -> None:
@@ -40,7 +41,7 @@ def test_requests_are_audited(js: Scenario) -> None:
         ("STREAM.NAMES", None),
         ("STREAM.INFO.S", None),
         ("STREAM.INFO.none", None),
-        ("STREAM.MSG.GET.S", {"seq": 1}),  # the only one that is not told
+        UNTOLD,
         ("STREAM.MSG.GET.S", {"seq": 9}),
         ("STREAM.MSG.DELETE.S", {"seq": 1}),
         ("STREAM.PURGE.S", {"filter": "é<"}),
@@ -54,7 +55,8 @@ def test_requests_are_audited(js: Scenario) -> None:
     ):
         js.ask(request, body)
         js.note(f"asked {request}")
-    js.heard(API, 13)
+        if (request, body) != UNTOLD:
+            js.heard(API, 1)  # at once: nats-server keeps no order between those of several requests
 
 
 def test_what_reads_directly_is_not_audited(js: Scenario) -> None:

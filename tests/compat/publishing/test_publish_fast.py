@@ -304,7 +304,7 @@ def test_fast_batches_are_transformed_and_republished(js: Scenario) -> None:
 def test_fast_batches_have_limits(
     shared_server: ServerFactory, open_scenario: Callable[..., Scenario], account: str
 ) -> None:
-    limits = 'limits: {batch: {max_inflight_per_stream: 2, max_msgs: 3, timeout: "2s"}}'
+    limits = 'limits: {batch: {max_inflight_per_stream: 2, max_msgs: 3, timeout: "3s"}}'
     server = shared_server(config=config_text(f"{{max_mem: 1G, max_file: 1G, {limits}}}"), jetstream=True)
     js = open_scenario(server, account)
     js.create(allow_batched=True)

@@ -110,7 +110,7 @@ def test_times_to_live_go_on(again: Again) -> None:
 def test_schedules_go_on(again: Again) -> None:
     js = again()
     js.create(storage="file", allow_msg_schedules=True)
-    moment = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="milliseconds")
+    moment = (datetime.now(UTC) + timedelta(seconds=3)).isoformat(timespec="milliseconds")
     js.ask_raw("s.once", {"Nats-Schedule": f"@at {moment}", "Nats-Schedule-Target": "s.t"})
     js.ask_raw("s.gone", {"Nats-Schedule": f"@at {moment}", "Nats-Schedule-Target": "s.t"})
     js.publish("s.end", b"", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "s.gone"})

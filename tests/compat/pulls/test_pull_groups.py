@@ -210,7 +210,7 @@ def test_unpinning_is_told_even_if_nobody_is_pinned(scene: PullScene) -> None:
 
 
 def test_a_pin_times_out_and_the_next_client_follows(scene: PullScene) -> None:
-    pinned(scene, priority_timeout=SECOND)
+    pinned(scene, priority_timeout=2 * SECOND)
     scene.wait("b", {"batch": 1, "group": "A", "expires": LONG})
     scene.publish("2")
     scene.settled(delivered=1, waiting=1)
@@ -221,11 +221,11 @@ def test_a_pin_times_out_and_the_next_client_follows(scene: PullScene) -> None:
 
 
 def test_requests_with_the_id_make_the_pin_last(scene: PullScene) -> None:
-    pin = pinned(scene, priority_timeout=SECOND)
+    pin = pinned(scene, priority_timeout=2 * SECOND)
     scene.listen("b")
     scene.wait("b", {"batch": 1, "group": "A", "expires": LONG})
-    for _ in range(5):  # 1.5 s in all, which only the server's clock counts
-        scene.pull("a", {"batch": 1, "group": "A", "id": pin, "expires": 300 * MILLISECOND})
+    for _ in range(5):  # 2.5 s in all, which only the server's clock counts
+        scene.pull("a", {"batch": 1, "group": "A", "id": pin, "expires": 500 * MILLISECOND})
         assert scene.read() == [("a", f"408 Request Timeout|{pending(1)}")]
     assert group_of(scene)["pinned_client_id"] == pin
     assert told(scene) == ("unpinned", "A", "timeout")

@@ -14,14 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from compat_kit import Message, as_bytes, eventually, publish, text_block
+from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, publish, text_block
 from transcripts import Conversation, accounts_text, masked
 
 from millrace.testing.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 ACCOUNTS: Final = 200
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 30.0
 
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "num_subjects", "num_deleted", "deleted")
 _MASKS: Final = (
@@ -46,7 +46,8 @@ def mask(text: str) -> str:
 def config_text(more: str = "") -> str:
     """A server with many accounts that have JetStream."""
     accounts = accounts_text(ACCOUNTS)
-    return f"{more}\njetstream: {{max_mem: 1G, max_file: 8G}}\naccounts: {{\n{accounts}\n}}\n"
+    server = f"jetstream: {{max_mem: 1G, max_file: 8G}}\n{PATIENT_LOGIN}"
+    return f"{more}\n{server}accounts: {{\n{accounts}\n}}\n"
 
 
 class Heard(Message):

@@ -252,6 +252,7 @@ def test_a_mirror_is_promoted(js: Scene) -> None:
 def test_what_can_not_be_changed(js: Scene) -> None:
     origin(js)
     js.stream("M", mirror={"name": "O"})
+    js.until_active("M")
     js.change("M", mirror={"name": "P"})
     js.change("M", subjects=["m"])
     js.change("O", mirror={"name": "M"}, subjects=None)
@@ -266,9 +267,8 @@ def test_rollups_and_times_to_live(js: Scene) -> None:
     js.until("M", last_seq=2)
     js.until("N", last_seq=2)
     js.publish("o.1", "all", headers="Nats-Rollup: sub")
-    js.publish("o.2", "short", headers="Nats-TTL: 1s")
-    for name in ("M", "N"):
-        js.until(name, last_seq=4)
+    js.publish("o.2", "short", headers="Nats-TTL: 2s")
+    js.until("M", last_seq=4)
     js.until("N", last_seq=4, messages=1)
     js.contents("M")
     js.contents("N")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
-from compat_kit import Dial, ServerFactory, login
+from compat_kit import PATIENT_LOGIN, Dial, ServerFactory, login
 from stream_session import JsWith, OpenSession, Prepare, Recordings, Session, Transcript
 
 from millrace.testing.reference import ServerKind, ServerProcess
@@ -27,7 +27,7 @@ def plain_config(generation: int) -> str:
     )
     return (
         f"# {generation}\nserver_name: probe\njetstream: {{max_mem: 1GB, max_file: 4GB}}\n"
-        f"accounts: {{\n{accounts}\n}}\n"
+        f"{PATIENT_LOGIN}accounts: {{\n{accounts}\n}}\n"
     )
 
 
