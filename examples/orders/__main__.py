@@ -73,7 +73,7 @@ class OrderDesk:
         await broker.wait_for(f"{self.addresses['monitor']}/healthz")
         self.connection: Client = await nats.connect(self.addresses["NATS"], max_reconnect_attempts=-1)
         self._parts.push_async_callback(self.connection.close)
-        await open_shop(self.connection.jetstream())
+        await open_shop(self.connection.jetstream(timeout=60))
         self.watcher = Watcher(self.connection, self._data / "archive")
         await self.watcher.start()
         gateway = ["--server", self.addresses["NATS"], "--host", "127.0.0.1", "-p", str(options.gateway_port)]

@@ -48,7 +48,7 @@ class Watcher:
 
     def __init__(self, connection: Client, archive: Path) -> None:
         self._connection = connection
-        self._jetstream = connection.jetstream()
+        self._jetstream = connection.jetstream(timeout=60)
         self._archive = archive
         self._ack_times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_SAMPLES_KEPT))
         self._pipeline: dict[str, dict[str, Any]] = {}

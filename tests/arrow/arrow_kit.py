@@ -65,13 +65,13 @@ async def ask(connection: Client) -> dict[str, Any]:
 
 async def fill(connection: Client, stream: str, count: int, **config: Any) -> None:
     """A stream with `count` messages on five subjects, all durable."""
-    await connection.jetstream().add_stream(name=stream, subjects=[f"{stream}.>"], **config)
+    await connection.jetstream(timeout=60).add_stream(name=stream, subjects=[f"{stream}.>"], **config)
     await publish(connection, stream, count)
 
 
 async def publish(connection: Client, stream: str, count: int, size: int = 0) -> None:
     """Add messages; all are durable when this returns."""
-    streams = connection.jetstream()
+    streams = connection.jetstream(timeout=60)
     for number in range(1, count):
         await connection.publish(f"{stream}.{number % 5}", b"%d " % number + b"x" * size)
     await streams.publish(f"{stream}.{count % 5}", b"%d " % count + b"x" * size)

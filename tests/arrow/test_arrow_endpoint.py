@@ -71,7 +71,7 @@ async def test_the_answer_says_what_it_covers(server: Server, connection: Client
     assert (about["millrace.version"], about["millrace.stream"]) == ("1", "S")
     assert (about["millrace.first"], about["millrace.last"]) == ("2", "25")
     assert (about["millrace.stream_first"], about["millrace.stream_last"]) == ("4", "25")
-    raw_info = json.loads((await connection.request("$JS.API.STREAM.INFO.S")).data)
+    raw_info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
     assert about["millrace.created"] == raw_info["created"]
     assert info.state.first_seq == 4
     assert answer.column("seq") == list(range(4, 26))
@@ -102,7 +102,7 @@ async def test_a_stream_in_memory_is_read_too(server: Server, connection: Client
 
 async def test_a_compressed_stream_is_read_too(server: Server, connection: Client) -> None:
     config = {"name": "Z", "subjects": ["Z.>"], "compression": "s2"}
-    reply = await connection.request("$JS.API.STREAM.CREATE.Z", json.dumps(config).encode())
+    reply = await connection.request("$JS.API.STREAM.CREATE.Z", json.dumps(config).encode(), timeout=60)
     assert "error" not in json.loads(reply.data)
     for _ in range(3):
         await publish(connection, "Z", 60, size=100_000)

@@ -6,6 +6,7 @@ import http.client
 import json
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -151,13 +152,21 @@ async def test_a_client_that_never_comes_to_an_end_is_cut_off(
 ) -> None:
     monkeypatch.setattr(conversation, "HEAD_S", 0.3)
     monkeypatch.setattr(conversation, "_LINGER_S", 0.3)
+    begun = threading.Event()
+    hold = conversation.Conversation.hold
+
+    def noted_hold(self: conversation.Conversation) -> None:
+        begun.set()  # it may be over before anybody looks
+        hold(self)
+
+    monkeypatch.setattr(conversation.Conversation, "hold", noted_hold)
     async with Server(store_dir=tmp_path) as server:
         endpoint = server._arrow
         assert endpoint is not None
         parts = urlsplit(server.arrow_url)
         talkative = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
         talkative.sendall(head)
-        await until(lambda: bool(endpoint._conversations))
+        await until(begun.is_set)
         while endpoint._conversations:
             with contextlib.suppress(OSError):  # it has hung up
                 talkative.sendall(b"x")
@@ -182,7 +191,7 @@ async def test_damage_is_left_out_named_and_counted(tmp_path: Path) -> None:
         assert answer.column("seq") == [seq for seq in range(1, 51) if seq != 17]
         assert answer.about[-1]["millrace.damaged"] == "17"
         assert answer.about[-1]["millrace.end"] == "49"
-        info = json.loads((await connection.request("$JS.API.STREAM.INFO.S")).data)
+        info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
         assert info["state"]["lost"]["msgs"] == [17]
         again = await read(server.arrow_url, "S")
         assert "millrace.damaged" not in again.about[-1]
@@ -208,9 +217,9 @@ async def test_ranges_are_exact_while_messages_come_and_go(tmp_path: Path) -> No
             answer = await read(server.arrow_url, "S", "?columns=seq,data")
             found = answer.column("seq")
             first, last = int(answer.metadata["millrace.stream_first"]), int(answer.metadata["millrace.last"])
-            # What was purged while it was read may be missing at the beginning, and only there.
+            # What was purged while it was read may be missing at the beginning, and only there; even all.
             assert found == list(range(last - len(found) + 1, last + 1))
-            assert found[0] >= first
+            assert not found or found[0] >= first
             assert int(answer.about[-1]["millrace.end"]) == len(found)
         done.set()
         await disturbing

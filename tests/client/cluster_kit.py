@@ -1,10 +1,10 @@
 """Three nats-servers that are one cluster with JetStream, on loopback."""
 
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
+from millrace.testing.ports import free_ports
 from millrace.testing.reference import ServerKind, ServerProcess
 
 _SIZE: Final = 3
@@ -14,19 +14,22 @@ class Cluster:
     """Use it with ``with``; `servers` may be killed and started again one by one."""
 
     def __init__(self) -> None:
-        ports = _free_ports(_SIZE)
-        routes = ", ".join(f"nats-route://127.0.0.1:{port}" for port in ports)
+        # Each must know where the others will be, and a dead one finds its own ports free when it comes back.
+        ports = free_ports(2 * _SIZE)
+        client_ports, route_ports = ports[:_SIZE], ports[_SIZE:]
+        routes = ", ".join(f"nats-route://127.0.0.1:{port}" for port in route_ports)
         self.servers = [
             ServerProcess(
                 ServerKind.NATS_SERVER,
                 jetstream=True,
+                port=client_port,
                 config=(
                     f"server_name: n{number}\n"
                     "jetstream: {max_mem: 64MB, max_file: 256MB}\n"
-                    f'cluster: {{name: lab, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
+                    f'cluster: {{name: lab, listen: "127.0.0.1:{route_port}", routes: [{routes}]}}\n'
                 ),
             )
-            for number, port in enumerate(ports)
+            for number, (client_port, route_port) in enumerate(zip(client_ports, route_ports, strict=True))
         ]
 
     def named(self, name: str) -> ServerProcess:
@@ -60,14 +63,3 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free just now: each server must know those of the others before any is started."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -13,23 +13,18 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import nats
 import pytest
 from examples.orders.figures import ConsumerFigures, Figures
+from examples.orders.shop import open_shop
 from examples.orders.view import line, picture
 from rich.console import Console
 
+import millrace
+from millrace.testing.ports import free_ports
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 100
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Run:
@@ -104,6 +99,17 @@ def test_a_part_that_cannot_start_ends_everything_and_says_why(start: Callable[.
         run = start("--no-spark", "--port", str(taken.getsockname()[1]))
         assert run.process.wait(60) == 1
     assert "Address already in use" in run.output.read_text()
+
+
+async def test_a_shop_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    async with millrace.Server(store_dir=tmp_path) as server:
+        connection = await nats.connect(server.client_url)
+        jetstream = connection.jetstream(timeout=60)
+        await jetstream.add_stream(name="REVENUE", subjects=["revenue.*"])
+        await open_shop(jetstream)
+        await open_shop(jetstream)  # and again, with nothing to change
+        assert (await jetstream.stream_info("REVENUE")).config.duplicate_window == 600
+        await connection.close()
 
 
 @pytest.mark.soak

@@ -9,21 +9,25 @@ import base64
 import itertools
 import json
 import pickle
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
+from millrace.jsapi.errors import Err
 from millrace.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millrace.spark.source import JetStreamDataSource
 from millrace.spark.stream import StreamReader
-from millrace.testing.reference import ServerProcess
+from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.wire.blocking import BlockingLink
+from millrace.wire.errors import ApiRefused
 from millrace.wire.options import LinkOptions, parse_servers
 
 ALL = tuple(COLUMNS)
 Row = dict[str, Any]
+_NOT_STORED = Err.STREAM_CREATE_FAILED.value[1]
 _numbers = itertools.count(1)
 
 
@@ -32,7 +36,10 @@ class Lab:
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
-        self.link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
+        options = LinkOptions(
+            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+        )
+        self.link = BlockingLink(options)
         self.link.connect()
         self._streams: list[str] = []
 
@@ -46,9 +53,7 @@ class Lab:
     def stream(self, **config: Any) -> str:
         """A new stream with a name of its own, on all subjects that begin with that name."""
         name = f"LAB{next(_numbers)}"
-        config = {"name": name, "subjects": [f"{name}.>"], **config}
-        self.link.api(f"STREAM.CREATE.{name}", config)
-        self._streams.append(name)
+        self.create_again(name, **config)
         return name
 
     def delete(self, stream: str) -> None:
@@ -56,7 +61,20 @@ class Lab:
         self._streams.remove(stream)
 
     def create_again(self, stream: str, **config: Any) -> None:
-        self.link.api(f"STREAM.CREATE.{stream}", {"name": stream, "subjects": [f"{stream}.>"], **config})
+        """Patiently: nats-server removes the folder of all streams a moment after the last one is gone, and
+        refuses a stream that it was about to put there.
+        """
+        settings = {"name": stream, "subjects": [f"{stream}.>"], **config}
+        tries_left = 20 if self.server.kind is ServerKind.NATS_SERVER else 0
+        while True:
+            try:
+                self.link.api(f"STREAM.CREATE.{stream}", settings)
+                break
+            except ApiRefused as error:
+                if error.err_code != _NOT_STORED or not tries_left:
+                    raise
+            tries_left -= 1
+            time.sleep(0.05)
         self._streams.append(stream)
 
     def publish(

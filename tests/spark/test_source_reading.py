@@ -13,6 +13,7 @@ from source_kit import ALL, Lab, partitions, read, rows, schema_of, source_of
 from millrace.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millrace.spark.partitions import RangePartition
 from millrace.testing.fault_proxy import FaultProxy
+from millrace.testing.ports import free_ports
 from millrace.testing.reference import ServerKind, ServerProcess
 from millrace.wire.blocking import BlockingLink
 from millrace.wire.options import LinkOptions, parse_servers
@@ -396,8 +397,7 @@ def test_a_broken_http_connection_costs_no_row_and_doubles_none(
 ) -> None:
     if server_kind is not ServerKind.MILLRACE:
         pytest.skip("nats-server has no such transport")
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    [port] = free_ports(1)
     line = line_to(port)
     config = f'millrace {{ arrow {{ port: {port}, advertise: "127.0.0.1:{line.proxy.port}" }} }}'
     lab = Lab(own_server(jetstream=True, config=config))

@@ -36,10 +36,18 @@ class Streams:
     """The streams IN, with its own sequences as payloads, and OUT."""
 
     def __init__(self, url: str, **config: Any) -> None:
-        self.link = BlockingLink(LinkOptions(servers=parse_servers(url)))
+        self.link = BlockingLink(
+            LinkOptions(servers=parse_servers(url), connect_timeout_s=60.0, request_timeout_s=60.0)
+        )
         self.link.connect()
         for name in ("IN", "OUT"):
-            settings = {"name": name, "subjects": [f"{name}.>"], "allow_atomic": name == "OUT", **config}
+            settings = {
+                "name": name,
+                "subjects": [f"{name}.>"],
+                "allow_atomic": name == "OUT",
+                "duplicate_window": 3600 * 10**9,  # longer than servers may be away
+                **config,
+            }
             self.api(f"STREAM.CREATE.{name}", settings)
         self.count = 0
 
@@ -53,7 +61,7 @@ class Streams:
             try:
                 if not self.link.connected:
                     self.link.reconnect(60)
-                return self.link.api(name, request or b"")
+                return self.link.api(name, request or b"", timeout_s=10)  # without a leader nobody answers
             except WireError:
                 if time.monotonic() > deadline:
                     raise

@@ -48,6 +48,7 @@ def test_a_range_is_read_once_whatever_happens_to_its_leader(
         "subscribe": "IN",
         "startingoffsets": "earliest",
         "fetch.batch": "50",
+        "fetch.numRetries": "30",  # until there is a new leader
         "transport": "pull",
     }
     reader = StreamReader(SourceOptions.parse(options, Use.STREAM), default_schema())

@@ -25,7 +25,10 @@ class Broker:
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
-        self._link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
+        options = LinkOptions(
+            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+        )
+        self._link = BlockingLink(options)
         self._link.connect()
         self.nats = {"nats.servers": server.client_url}
         self.admin = StreamAdmin(self.nats, "test")

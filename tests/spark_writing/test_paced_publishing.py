@@ -30,7 +30,10 @@ def test_a_new_worker_connects_by_itself(shared_server: Callable[..., ServerProc
         "msg_id": "S:1",
         "time": datetime.now(UTC),
     }
-    with BlockingLink(LinkOptions(servers=parse_servers(server.client_url))) as link:
+    options = LinkOptions(
+        servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+    )
+    with BlockingLink(options) as link:
         link.api("STREAM.CREATE.PACED", {"name": "PACED", "subjects": ["paced.>"]})
         try:
             batch = pa.RecordBatch.from_pylist([row])

@@ -20,6 +20,7 @@ from millrace.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_wri
 from millrace.spark.writing import checks
 from millrace.spark.writing.bad_rows import BadRow
 from millrace.spark.writing.identity import TaskIdentity
+from millrace.spark.writing.plain import PlainWriter
 from millrace.testing.reference import ServerProcess
 from millrace.wire.blocking import BlockingLink
 from millrace.wire.options import LinkOptions, parse_servers
@@ -42,7 +43,10 @@ class Lab:
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
-        self.link = BlockingLink(LinkOptions(servers=parse_servers(server.client_url)))
+        options = LinkOptions(
+            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+        )
+        self.link = BlockingLink(options)
         self.link.connect()
         self.make("ROWS", ["rows.>"], allow_atomic=True)
         self.make("DEAD", ["dead.*"])
@@ -272,11 +276,20 @@ def test_another_stream_than_the_one_named_fails_the_task(lab: Lab) -> None:
         lab.write(one_batch(("rows.a", b"x"), ("other.a", b"y")), stream="ROWS")
 
 
-def test_a_full_stream_fails_the_task_after_its_patience(lab: Lab) -> None:
+def test_a_full_stream_fails_the_task_after_its_patience(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = PlainWriter.__init__
+
+    def impatient(self: PlainWriter, *given: Any, **named: Any) -> None:
+        """Only its patience is short: each answer may take its time."""
+        made(self, *given, **named)
+        assert self._patience_s == 2 * named["timeout_s"]
+        self._patience_s = 0.4
+
+    monkeypatch.setattr(PlainWriter, "__init__", impatient)
     lab.make("FULL", ["full.>"], max_msgs=10, discard="new")
     rows = one_batch(*[("full.a", b"%d" % row) for row in range(20)])
     with pytest.raises(SparkError, match=r"within 0\.4 s of trouble: .*maximum messages exceeded"):
-        lab.write(rows, on_bad_row="drop", publish_timeout=0.2)
+        lab.write(rows, on_bad_row="drop")
     assert lab.state("FULL")["messages"] == 10
 
 

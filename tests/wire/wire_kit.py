@@ -18,7 +18,9 @@ ServerFactory = Callable[..., ServerProcess]
 
 
 def options_for(server: ServerProcess, **fields: Any) -> LinkOptions:
-    return LinkOptions(servers=parse_servers(server.client_url), **fields)
+    """With time for a server on a busy machine, unless `fields` say otherwise."""
+    patience = {"connect_timeout_s": 60.0, "request_timeout_s": 60.0}
+    return LinkOptions(servers=parse_servers(server.client_url), **(patience | fields))
 
 
 def _encoded(fields: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """Which message ids were seen within the duplicate window.
 
-On the path of messages that have one, so compiled, and none is an object: a stream may know millions.  Ids are
-packed one behind the other in the order in which they came, beside them where each ends, its sequence and its
-time; the oldest are forgotten from the front.  A table finds them (open addressing, at least a third of it
-empty).  Its slots hold half of the id's hash beside the number of the entry:
+On the path of messages that have one, so compiled, and none is an object: a stream may know millions.  Ids
+are packed one behind the other in the order in which they came, beside them where each ends, its sequence and
+its time; the oldest are forgotten from the front.  A table finds them (open addressing, at least a third of
+it empty).  Its slots hold half of the id's hash beside the number of the entry:
 
     slot   hash (32 bits, never 0) | number (32 bits); 0: empty
     home   where the search for an id begins: the upper bits of its hash

@@ -98,7 +98,12 @@ OPTIONS: Final = (
     Option("fetch.batch", Use.READ, "10000", "messages asked for in one request"),
     Option("fetch.maxBytes", Use.READ, "8m", "bytes asked for in one request"),
     Option("fetchTimeout", Use.READ, "120s", "how long a task waits for the next message before it fails"),
-    Option("fetch.numRetries", Use.READ, "3", "how often a task connects again when the connection is lost"),
+    Option(
+        "fetch.numRetries",
+        Use.READ,
+        "3",
+        "how often a task tries again when the connection or the leader is lost",
+    ),
     Option("commitMode", Use.STREAM, "none", "`none`, `consumer` or `purge`"),
     Option(
         "durable", Use.STREAM, None, "name of the consumer that `commitMode=consumer` moves; required for it"

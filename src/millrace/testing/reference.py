@@ -114,7 +114,7 @@ class ServerProcess:
         port: int = -1,
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
-        stop_timeout_s: float = 10.0,
+        stop_timeout_s: float = 60.0,
     ) -> None:
         self.kind = kind
         self._arguments = arguments

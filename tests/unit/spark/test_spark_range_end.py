@@ -4,6 +4,7 @@ A replica that lags cannot be had on demand, so a scripted server plays one: it 
 messages" although its leader has more.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from pyspark.sql.types import StructField, StructType
 from scripted_server import ScriptedServer, api, delivered, status
 
 from millrace.spark.connecting import close_idle_links
-from millrace.spark.errors import RangeNotFinished
+from millrace.spark.errors import RangeNotFinished, SparkError
 from millrace.spark.options import ConnectionOptions, Fetching
 from millrace.spark.partitions import DIRECT, PULL, RangePartition
+from millrace.spark.readers import ranges
 from millrace.spark.readers.ranges import read_range
 from millrace.spark.schema import COLUMNS
 
@@ -50,6 +52,7 @@ class LaggingReplica:
             return [INFO]
         if "CONSUMER.CREATE" in subject:
             self.consumer = subject.rpartition(".")[2]
+            self.sent = 0
             return [api({"name": self.consumer})]
         if "CONSUMER.DELETE" in subject:
             return [api({"success": True})]
@@ -66,12 +69,14 @@ class LaggingReplica:
         return [status("404 Message Not Found")] if seq is None else [direct(seq), status("204 EOB")]
 
 
-def read(server: ScriptedServer, transport: str, high: int, timeout_s: float = 60) -> list[int]:
+def read(
+    server: ScriptedServer, transport: str, high: int, timeout_s: float = 60, retries: int = 3
+) -> list[int]:
     partition = RangePartition("S", 1, high, transport=transport)
     connection = ConnectionOptions(servers=(server.url,))
     try:
         found = []
-        for batch in read_range(partition, connection, Fetching(timeout=timeout_s), SCHEMA):
+        for batch in read_range(partition, connection, Fetching(timeout=timeout_s, retries=retries), SCHEMA):
             found += batch.column("seq").to_pylist()
         return found
     finally:
@@ -119,3 +124,55 @@ def test_a_server_that_refuses_again_and_again_is_asked_in_good_time_and_quoted(
         with late:
             read(server, PULL, 5, timeout_s=2)
         assert 2 <= sum("CONSUMER.CREATE" in subject for subject, _ in server.requests) <= 20
+
+
+class LeaderlessServer(LaggingReplica):
+    """Refuses some requests of a kind: with 503, as while a leader is chosen, or with another code."""
+
+    def __init__(self, last: int, refusals: int, kind: str = "CONSUMER.CREATE", code: int = 503) -> None:
+        super().__init__(last, list(range(1, last + 1)))
+        self.refusals = refusals
+        self.kind = kind
+        self.refusal = api({"error": {"code": code, "err_code": 10008, "description": "system unavailable"}})
+
+    def __call__(self, subject: str, request: dict[str, Any]) -> list[bytes]:
+        if self.kind in subject and self.refusals:
+            self.refusals -= 1
+            return [self.refusal]
+        return super().__call__(subject, request)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a task has slept after refusals; in truth it has not."""
+    made: list[float] = []
+    monkeypatch.setattr(ranges, "time", SimpleNamespace(sleep=made.append))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("CONSUMER.CREATE", [1.0, 2.0, 3.0]), ("MSG.GET", [1.0, 1.0, 1.0])],
+    ids=["before the first row", "with progress between"],
+)
+def test_a_refusal_that_may_pass_is_waited_out(pauses: list[float], kind: str, expected: list[float]) -> None:
+    with ScriptedServer(LeaderlessServer(4, refusals=3, kind=kind)) as server:
+        assert read(server, PULL, 4) == [1, 2, 3, 4]
+    assert pauses == expected
+
+
+def test_a_refusal_that_does_not_pass_fails_the_task_when_its_tries_are_used_up(pauses: list[float]) -> None:
+    refused = pytest.raises(
+        SparkError, match=r"refused a request of stream S: .*system unavailable \(10008\)"
+    )
+    with ScriptedServer(LeaderlessServer(3, refusals=100)) as server:
+        with refused:
+            read(server, PULL, 3, retries=2)
+        assert sum("CONSUMER.CREATE" in subject for subject, _ in server.requests) == 3
+    assert len(pauses) == 2
+
+
+def test_a_refusal_that_is_about_the_request_fails_the_task_at_once(pauses: list[float]) -> None:
+    with ScriptedServer(LeaderlessServer(3, refusals=1, code=400)) as server, pytest.raises(SparkError):
+        read(server, PULL, 3)
+    assert pauses == []

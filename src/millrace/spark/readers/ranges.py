@@ -5,6 +5,7 @@ only when the range is known to be complete.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -26,7 +27,14 @@ from millrace.spark.readers.loss import check_after, check_before
 from millrace.spark.readers.pull import PullReader
 from millrace.spark.schema import arrow_schema, chosen_columns, needs_data
 from millrace.wire.blocking import BlockingLink
-from millrace.wire.errors import AuthorizationViolation, NotConnected, RequestTimeout, WireError
+from millrace.wire.errors import (
+    ApiRefused,
+    AuthorizationViolation,
+    NoResponders,
+    NotConnected,
+    RequestTimeout,
+    WireError,
+)
 
 logger: Final = logging.getLogger("millrace.spark")
 
@@ -35,6 +43,7 @@ _READERS: Final[dict[str, Callable[[Job], PullReader | DirectReader | GetReader]
     DIRECT: DirectReader,
     GET: GetReader,
 }
+_REFUSED_PAUSE_S: Final = 1.0  # and longer each time: a new leader takes seconds to be found
 
 
 def read_range(
@@ -124,12 +133,16 @@ def _read(job: Job) -> Iterator[Any]:
             break
         except AuthorizationViolation:
             raise
-        except (NotConnected, RequestTimeout) as error:
+        except (NotConnected, RequestTimeout, NoResponders, ApiRefused) as error:
+            if isinstance(error, ApiRefused) and not error.may_pass:
+                raise
             failures = 1 if intake.last > reached else failures + 1
             if failures > fetching.retries:
                 raise
             logger.warning("%s; reading of stream %s goes on behind %d", error, partition.stream, intake.last)
-            job.link.close()
+            job.link.close()  # what is still on its way is for a reader that is gone
+            if isinstance(error, NoResponders | ApiRefused):
+                time.sleep(failures * _REFUSED_PAUSE_S)
     if intake.columns.rows:
         yield intake.flush(job.arrow_schema)
 
