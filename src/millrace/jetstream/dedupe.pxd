@@ -3,6 +3,7 @@ cimport cython
 from millrace.base.buffer cimport GrowingBuffer, equal_parts
 from millrace.store.numbers cimport Numbers
 
+cdef Py_ssize_t _FORGOTTEN_AT_ONCE
 cdef Py_ssize_t _SPARE
 cdef int _SMALLEST_BITS
 cdef int _HALF
@@ -24,7 +25,7 @@ cdef class Dedupe(GrowingBuffer):
     cdef bytes _last_id
     cdef unsigned long long _last_seq
 
-    @cython.locals(word="unsigned long long")
+    @cython.locals(oldest_ns="long long", word="unsigned long long", entry=Py_ssize_t)
     cpdef unsigned long long find(self, bytes message_id, long long now_ns) except *
     @cython.locals(hashed="unsigned long long", slot=Py_ssize_t, number="unsigned long long")
     cpdef add(self, bytes message_id, unsigned long long seq, long long now_ns)
@@ -44,7 +45,8 @@ cdef class Dedupe(GrowingBuffer):
     )
     cdef _resize(self, int bits)
     @cython.locals(
-        head=Py_ssize_t, start=Py_ssize_t, slot=Py_ssize_t, message_id=bytes, word="unsigned long long"
+        head=Py_ssize_t, count=Py_ssize_t, stop=Py_ssize_t, start=Py_ssize_t, slot=Py_ssize_t,
+        message_id=bytes, word="unsigned long long",
     )
     cdef _forget_old(self, long long oldest_ns)
     cdef long long _time_at(self, Py_ssize_t entry) noexcept

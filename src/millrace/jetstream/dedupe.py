@@ -15,6 +15,7 @@ Hashes are Python's, which nobody outside can foresee.
 from millrace.base.buffer import GrowingBuffer, equal_parts
 from millrace.store.numbers import Numbers
 
+_FORGOTTEN_AT_ONCE = 16  # entries; more than come in the meantime, which is one
 _SPARE = 4096  # forgotten entries at the front before they are cut off
 _SMALLEST_BITS = 6  # of a table, which has two to their power slots
 _HALF = 32
@@ -42,13 +43,18 @@ class Dedupe(GrowingBuffer):
         self._last_seq = 0
 
     def __len__(self) -> int:
+        """Those that are not forgotten; some of them may be too old to be found."""
         return self._known
 
     def find(self, message_id: bytes, now_ns: int) -> int:
         """The sequence of the message with this id, or 0."""
-        self._forget_old(now_ns - self.window_ns)
+        oldest_ns = now_ns - self.window_ns
+        self._forget_old(oldest_ns)
         word = self._slots.at(self._slot_of(message_id, _hash_of(message_id)))
-        return self._seqs.at(self._entry_of(word)) if word else 0
+        if word == 0:
+            return 0
+        entry = self._entry_of(word)
+        return self._seqs.at(entry) if self._time_at(entry) > oldest_ns else 0
 
     def add(self, message_id: bytes, seq: int, now_ns: int) -> None:
         hashed = _hash_of(message_id)
@@ -135,10 +141,16 @@ class Dedupe(GrowingBuffer):
     # -- forgetting ---------------------------------------------------------------------------------
 
     def _forget_old(self, oldest_ns: int) -> None:
+        """Forget some that are old, not all at once: a message must not wait for millions of others."""
         head = self._head
-        if head >= self._times.count or self._time_at(head) > oldest_ns:
+        count = self._times.count
+        if head >= count or self._time_at(head) > oldest_ns:
             return
-        while head < self._times.count and self._time_at(head) <= oldest_ns:
+        if self._time_at(count - 1) <= oldest_ns:
+            self.clear()
+            return
+        stop = min(head + _FORGOTTEN_AT_ONCE, count)
+        while head < stop and self._time_at(head) <= oldest_ns:
             start = self._start(head)
             message_id = self.cut(start, self._ends.at(head) - self._cut_bytes - start)
             slot = self._slot_of(message_id, _hash_of(message_id))
@@ -148,7 +160,7 @@ class Dedupe(GrowingBuffer):
                 self._known -= 1
             head += 1
         self._head = head
-        if head > _SPARE and head * 2 > self._times.count:
+        if head > _SPARE and head * 2 > count:
             self._cut_off(head)
 
     def _time_at(self, entry: int) -> int:
