@@ -99,7 +99,17 @@ async def test_headers_of_an_envelope_can_not_add_lines(gateway: Gateway) -> Non
 async def test_an_ack_id_reaches_nothing_but_acks_of_its_consumer(gateway: Gateway) -> None:
     await gateway.add_stream()
     consumer = await gateway.add_consumer()
-    ids = ["1.1.1.1.1 x", "1.1.1.1.1\r\nPUB x 1", "a.b", "*.1.1.1.1", "1.1.1.1.>", "", "1.1.1.1.1.1.1"]
+    ids = [
+        "1.1.1.1.1 x",
+        "1.1.1.1.1\r\nPUB x 1",
+        "a.b",
+        "*.1.1.1.1",
+        "1.1.1.1.>",
+        "",
+        "1.1.1.1.1.1",
+        "hub.acc.1.1.1.1",
+    ]
+    ids += ["hub.acc.1.1.1.1.1.*", "hub.acc.1.1.1.1.1.", "hub.acc.1.1.1.1.1.x y"]
     answer = await gateway.http.post(f"{consumer}/acks", json={"acks": [{"ack_id": each} for each in ids]})
     assert [result["status"] for result in answer.json()["results"]] == ["refused"] * len(ids)
 
