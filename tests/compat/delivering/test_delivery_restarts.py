@@ -24,6 +24,7 @@ class Life:
         self.js: Scene = open_scene(server)
 
     def restart(self) -> Scene:
+        self.js.ask("CONSUMER.LIST.S")  # who has noted all deliveries when it answers
         self._scenes.remove(self.js)
         self.js.wire.close()
         self._server.stop()
