@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millrace.spark.jobs.analytics import failures, latency, poison, read_events
 from millrace.spark.jobs.archive import archive_rows
+from millrace.spark.jobs.context import explain
 from millrace.spark.jobs.errors import JobError, MissingFormat
 from millrace.spark.jobs.files import HadoopFiles
 from millrace.spark.jobs.reading import require_format
@@ -180,6 +181,17 @@ def test_a_format_without_its_jars_is_told(spark: SparkSession) -> None:
     require_format(spark, "parquet")
     with pytest.raises(MissingFormat, match="format delta: this Spark does not have its jars"):
         require_format(spark, "delta")
+    with pytest.raises(MissingFormat, match=rf"iceberg-spark-runtime-{spark.version[:3]}_2\.13"):
+        require_format(spark, "iceberg")
+
+
+def test_a_jar_of_another_spark_is_told(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    failed = RuntimeError("An error occurred while calling o1.load")
+    failed.java_exception = spark._jvm.java.lang.NoSuchMethodError("'void some.Class.<init>()'")  # type: ignore[attr-defined]
+    assert explain(failed) == "a jar is not for this version of Spark: 'void some.Class.<init>()'"
+    failed.java_exception = spark._jvm.java.lang.RuntimeException("no jar")  # type: ignore[attr-defined]
+    assert explain(failed) == "no jar"
 
 
 def test_files_of_hadoop_do_what_local_files_do(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -132,9 +132,18 @@ def _java_text(error: BaseException) -> str:
     found = getattr(error, "java_exception", None)
     lines: list[str] = []
     while found is not None and len(lines) < _DEEPEST:
-        lines.append(str(found.getMessage() or found.toString()))
+        misfit = "a jar is not for this version of Spark: " if _is_misfit(found) else ""
+        lines.append(misfit + str(found.getMessage() or found.toString()))
         found = found.getCause()
     return "\n".join(reversed(lines))  # the deepest cause says most
+
+
+def _is_misfit(found: Any) -> bool:
+    """Whether classes were compiled against others than those that are there."""
+    kind = found.getClass()
+    while kind is not None and kind.getName() != "java.lang.LinkageError":
+        kind = kind.getSuperclass()
+    return kind is not None
 
 
 def _raise_failure(queries: tuple[StreamingQuery, ...]) -> None:

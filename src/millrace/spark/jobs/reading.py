@@ -10,9 +10,9 @@ from millrace.spark.jobs.errors import MissingFormat
 from millrace.spark.jobs.settings import Archive, Input
 
 SOURCE: Final = "jetstream"
-_PACKAGES: Final = {
-    "delta": "io.delta:delta-spark_4.0_2.13",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime",
+_PACKAGES: Final = {  # each for one version of Spark
+    "delta": "io.delta:delta-spark_{spark}_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
 
 
@@ -74,7 +74,7 @@ def require_format(spark: SparkSession, name: str) -> None:
     try:
         lookup.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
     except Exception as error:
-        package = _PACKAGES[name]
+        package = _PACKAGES[name].format(spark=".".join(spark.version.split(".")[:2]))
         raise MissingFormat(
             f"format {name}: this Spark does not have its jars; add them with "
             f'"spark.jars.packages" = "{package}:<version>" in [spark.conf]'

@@ -172,18 +172,16 @@ def _compare_rows(
 def _streams_and_ends(context: JobContext, settings: Verify) -> list[tuple[str, int]]:
     """The streams to compare, with the sequence that follows what the table should have."""
     if settings.format == "parquet":
-        last = last_positions(_open(context, settings).manifests())
-        wanted = settings.streams or sorted(last)
-        missing = [stream for stream in wanted if stream not in last]
-        if missing or not wanted:
-            raise TableError(
-                f"table {settings.table} has nothing of stream {', '.join(missing) or 'any kind'}"
-            )
-        return [(stream, last[stream].next) for stream in wanted]
-    rows = _table_rows(context, settings).groupBy("stream").agg(F.max("seq").alias("last")).collect()
-    return [
-        (row.stream, row.last + 1) for row in rows if not settings.streams or row.stream in settings.streams
-    ]
+        positions = last_positions(_open(context, settings).manifests())
+        ends = {stream: position.next for stream, position in positions.items()}
+    else:
+        rows = _table_rows(context, settings).groupBy("stream").agg(F.max("seq").alias("last")).collect()
+        ends = {row.stream: row.last + 1 for row in rows}
+    wanted = settings.streams or sorted(ends)
+    missing = [stream for stream in wanted if stream not in ends]
+    if missing or not wanted:
+        raise TableError(f"table {settings.table} has nothing of stream {', '.join(missing) or 'any kind'}")
+    return [(stream, ends[stream]) for stream in wanted]
 
 
 def _verify_stream(context: JobContext, settings: Verify, stream: str, following: int) -> StreamResult:
