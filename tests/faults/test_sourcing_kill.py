@@ -52,6 +52,16 @@ def settled(caller: Caller) -> bool:
     )
 
 
+def told(caller: Caller) -> str:
+    """Where everything is, for whoever has to find out why it does not go on."""
+    names = ("one", "two", "work", "mirror", "again", "both", "few", "none", "done")
+    infos = {name: caller.ask(f"STREAM.INFO.{name}") for name in names}
+    return "\n".join(
+        f"{name}: {info['state']} {info.get('mirror', '')} {info.get('sources', '')}"
+        for name, info in infos.items()
+    )
+
+
 def check(caller: Caller) -> None:
     one, two, both = (caller.read(name) for name in ("one", "two", "both"))
     for copy in ("mirror", "again"):
@@ -96,7 +106,7 @@ def test_killed_servers_lose_nothing_on_the_way_from_stream_to_stream(tmp_path: 
         with Caller(server.port) as caller:
             deadline = time.monotonic() + PATIENCE_S
             while not settled(caller):
-                assert time.monotonic() < deadline, "not everything arrived"
+                assert time.monotonic() < deadline, f"not everything arrived: {told(caller)}"
                 time.sleep(0.05)
             check(caller)
             check_done(caller, ledgers[2])
