@@ -2,12 +2,13 @@
 
 A NUID is 22 base-62 characters: 12 from the operating system's random source, drawn again when the
 other ten, a counter that climbs in random steps, are used up.  So the next one costs an addition,
-and two processes do not collide.  NUIDs are unique, not secret: the counter makes the next one
-guessable.  A nonce is drawn afresh every time.  Keys are in `base.nkeys`.
+and two processes do not collide, not even one and its fork.  NUIDs are unique, not secret: the counter
+makes the next one guessable.  A nonce is drawn afresh every time.  Keys are in `base.nkeys`.
 """
 
 import base64
 import hashlib
+import os
 import random
 import secrets
 import threading
@@ -29,7 +30,11 @@ class NuidGenerator:
     """A source of NUIDs; may be shared between threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Draw everything; in a forked process, whose parent goes on with the numbers there were."""
+        self._lock = threading.Lock()  # a new one: who held the old one is not in this process
         self._random = random.Random(secrets.randbits(64))
         self._restart()
 
@@ -53,6 +58,7 @@ class NuidGenerator:
 
 
 _shared = NuidGenerator()
+os.register_at_fork(after_in_child=_shared.begin)
 
 
 def nuid() -> str:

@@ -1,5 +1,7 @@
 import base64
 import re
+import subprocess
+import sys
 import threading
 
 from millrace.base.ids import NuidGenerator, nonce, nuid, short_hash
@@ -43,6 +45,22 @@ def test_nuids_stay_unique_across_threads() -> None:
     for thread in threads:
         thread.join()
     assert len(set(seen)) == 8_000
+
+
+FORK = """
+import os
+from millrace.base.ids import nuid
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print(nuid(), flush=True)
+"""
+
+
+def test_a_forked_process_draws_other_nuids_than_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], check=True, capture_output=True, text=True)
+    theirs, ours = done.stdout.split()
+    assert theirs[:12] != ours[:12]
 
 
 def test_a_nonce_is_eleven_bytes_of_unpadded_base64url() -> None:
