@@ -9,6 +9,7 @@ archive is compared with the state that the server told.
 
 A backup is written beside its place, in ``.<name>.partial``, synced, and renamed when it is whole.  What is
 found under its own name is therefore whole, and what a crash leaves behind is removed by the next backup.
+One that is replaced is ``.<name>.old`` for a moment; if a crash leaves nothing else, it still counts.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from millrace.transfer.errors import BadBackup, TransferError
 META: Final = "backup.json"
 ARCHIVE: Final = "stream.tar.s2"
 _OURS: Final = "millrace"
+_PARTIAL: Final = ".partial"
+_OLD: Final = ".old"
 _READ_AT_ONCE: Final = 256 * 1024
 _SYNC_EVERY: Final = 64 * 1024 * 1024  # so that the last sync has little left to do
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "first_ts", "last_ts")
@@ -122,12 +125,32 @@ def find_backups(path: Path) -> list[Backup]:
     """The backup that `path` is, or those in the folders in it."""
     if (path / META).exists():
         return [open_backup(path)]
+    if not path.exists() and (_replaced(path) / META).exists():
+        return [open_backup(_replaced(path))]
     if not path.is_dir():
         raise BadBackup(path, "there is no such folder")
-    found = [open_backup(each) for each in sorted(path.iterdir()) if (each / META).exists()]
+    found = [open_backup(each) for each in sorted(path.iterdir()) if _counts(each)]
     if not found:
         raise BadBackup(path, "there is no backup here")
     return found
+
+
+def _counts(path: Path) -> bool:
+    """Whether it is a backup, and not one that never was finished or that another has replaced."""
+    if not (path / META).exists():
+        return False
+    name = path.name
+    if name.startswith("."):
+        if name.endswith(_PARTIAL):
+            return False
+        if name.endswith(_OLD):
+            return not (path.parent / name[1 : -len(_OLD)]).exists()
+    return True
+
+
+def _replaced(path: Path) -> Path:
+    """Where the backup at `path` is while another takes its place."""
+    return path.parent / f".{path.name}{_OLD}"
 
 
 class BackupWriter:
@@ -140,27 +163,29 @@ class BackupWriter:
         self.path = path
         self.size = 0
         self._replace = replace
-        self._partial = path.parent / f".{path.name}.partial"
+        self._partial = path.parent / f".{path.name}{_PARTIAL}"
         self._sum = hashlib.sha256()
         self._synced = 0
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
-        if self.path.exists() and not self._replace:
-            raise TransferError(f"{self.path}: there is a backup already; --force replaces it")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._partial.mkdir(mode=0o700, exist_ok=True)
-            file = (self._partial / ARCHIVE).open("ab")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                raise TransferError(f"{self.path}: another backup is being written here") from None
-            file.truncate(0)  # what a crash may have left
+            self._file = (self._partial / ARCHIVE).open("ab")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.path.exists() and _replaced(self.path).exists():
+                _replaced(self.path).rename(self.path)  # a crash came between
+            self._file.truncate(0)  # what a crash may have left
+        except BlockingIOError:
+            self._close()
+            raise TransferError(f"{self.path}: another backup is being written here") from None
         except OSError as error:
+            self._close()
             raise TransferError(f"{self.path}: {error}") from error
-        self._file = file
+        if self.path.exists() and not self._replace:
+            self._leave()
+            raise TransferError(f"{self.path}: there is a backup already; --force replaces it")
         return self
 
     def write(self, chunk: bytes) -> None:
@@ -204,7 +229,7 @@ class BackupWriter:
             raise TransferError(f"{self.path}: {error.strerror or error}") from error
 
     def _put_in_place(self) -> None:
-        old = self.path.parent / f".{self.path.name}.old"
+        old = _replaced(self.path)
         if self.path.exists():
             shutil.rmtree(old, ignore_errors=True)
             self.path.rename(old)
@@ -221,7 +246,13 @@ class BackupWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         shutil.rmtree(self._partial, ignore_errors=True)  # it has been renamed if all went well
+        self._close()
+
+    def _close(self) -> None:
         if self._file is not None:
             with suppress(OSError):  # what could not be written is tried once more
                 self._file.close()

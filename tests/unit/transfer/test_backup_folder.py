@@ -66,6 +66,31 @@ def test_one_that_is_there_is_replaced_whole_or_not_at_all(tmp_path: Path) -> No
     assert open_backup(tmp_path / "A").seal["digest"] != first.seal["digest"]
 
 
+@pytest.mark.parametrize(
+    ("left", "counts"),
+    [
+        ({"A": b"old", ".A.partial": b"new"}, b"old"),  # all is written, nothing is renamed
+        ({".A.old": b"old", ".A.partial": b"new"}, b"old"),
+        ({".A.old": b"old", "A": b"new"}, b"new"),
+    ],
+)
+def test_a_crash_while_one_is_replaced_leaves_the_old_one_or_the_new_one(
+    tmp_path: Path, left: dict[str, bytes], counts: bytes
+) -> None:
+    expected = write(tmp_path / "expected" / "A", "A", body=counts).seal["digest"]
+    place = tmp_path / "backups"
+    for name, body in left.items():
+        write(place / "written", "A", body=body)
+        (place / "written").rename(place / name)
+    for path in (place, place / "A"):
+        assert [each.seal["digest"] for each in find_backups(path)] == [expected]
+    with pytest.raises(TransferError, match="--force"):
+        write(place / "A", "A")
+    assert open_backup(place / "A").seal["digest"] == expected
+    write(place / "A", "A", replace=True, body=b"third")
+    assert [each.name for each in place.iterdir()] == ["A"]
+
+
 def test_a_disk_that_is_full_fails_the_backup_and_leaves_nothing(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error, as of a full disk, and no signal
