@@ -51,10 +51,12 @@ class JetStreamApi:
         except (NatsError, OSError) as error:  # among them: nobody there, no answer in time
             raise ServerLost(f"{subject}: {error or type(error).__name__}") from error
 
-    async def ask(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
+    async def ask(
+        self, verb: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> Json:
         """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer."""
         text = b"" if body is None else json.dumps(body).encode()
-        return read_answer((await self.message(self.prefix + verb, text)).data)
+        return read_answer((await self.message(self.prefix + verb, text, timeout_s=timeout_s)).data)
 
     async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
         """A request that changes nothing, so it may be sent again while a cluster has no leader."""

@@ -28,7 +28,8 @@ DEFAULT_CHUNK: Final = 128 * 1024
 _WINDOW: Final = 4 * 1024 * 1024
 _TRIES: Final = 6
 _AGAIN_S: Final = 1.0
-_SILENCE_S: Final = 30.0  # for the next chunk: the server may be checking a large stream
+_SILENCE_S: Final = 30.0  # for the next chunk: the server may be looking for it
+_CHECK_S: Final = 600.0  # for the answer, if the server reads all of a large stream before
 
 
 class SnapshotBroken(TransferError):
@@ -69,7 +70,9 @@ class Snapshot:
         self._subscription = await connection.subscribe(inbox, pending_bytes_limit=4 * _WINDOW)
         try:
             answer = await self._api.ask(
-                f"STREAM.SNAPSHOT.{self._stream}", {"deliver_subject": inbox, **self._request}
+                f"STREAM.SNAPSHOT.{self._stream}",
+                {"deliver_subject": inbox, **self._request},
+                timeout_s=max(_CHECK_S, self._api.timeout_s) if self._request["jsck"] else None,
             )
         except BaseException:
             await self._close()

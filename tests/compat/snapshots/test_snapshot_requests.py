@@ -121,6 +121,32 @@ async def test_whoever_stops_to_listen_ends_it(site: Site, name: str, shared_ser
     await listening.unsubscribe()
 
 
+async def test_it_waits_for_one_who_listens_to_the_very_subject(site: Site, name: str) -> None:
+    """As the `nats` command line does: it hears its answers on a pattern, and the chunks a moment later."""
+    await fill(site, name, 2)
+    answers = await site.client.subscribe(f"here.{name}.*")
+    await site.client.flush()
+    await site.do(f"STREAM.SNAPSHOT.{name}", {"deliver_subject": f"here.{name}.chunks"})
+    await asyncio.sleep(0.2)
+    chunks = await site.client.subscribe(f"here.{name}.chunks")
+    chunk, end = [await chunks.next_msg(timeout=5) for _ in range(2)]
+    assert len(messages_of(chunk.data)) == 2
+    assert end.data == b""
+    for each in (answers, chunks):
+        await each.unsubscribe()
+
+
+async def test_who_listens_to_a_pattern_only_gets_it_later(site: Site, name: str) -> None:
+    await fill(site, name, 2)
+    answers = await site.client.subscribe(f"here.{name}.*")
+    await site.client.flush()
+    await site.do(f"STREAM.SNAPSHOT.{name}", {"deliver_subject": f"here.{name}.chunks"})
+    chunk, end = [await answers.next_msg(timeout=10) for _ in range(2)]
+    assert len(messages_of(chunk.data)) == 2
+    assert end.data == b""
+    await answers.unsubscribe()
+
+
 async def test_consumers_are_in_it_unless_they_are_left_out(site: Site, name: str) -> None:
     await fill(site, name, 6)
     config = {"durable_name": "C", "ack_policy": "explicit", "max_deliver": 5}

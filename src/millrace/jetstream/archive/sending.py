@@ -56,6 +56,10 @@ class Sending:
         self._world = stream.world
         self._contents = contents
         self._subject = request.deliver_subject.encode()
+        # Clients listen to a pattern for all answers, and only then to this subject: who is sent to before
+        # does not know what it is.
+        self._outlet = self._world.outlet(self._subject)
+        self._heard = False  # somebody listens to the very subject
         self._ack = f"{names.SNAPSHOT_ACK_PREFIX}{stream.name}.{nuid()}".encode()
         self._stream = stream
         self._tell_end = ended
@@ -71,7 +75,8 @@ class Sending:
     def start(self) -> None:
         self._acks = self._world.serve(self._ack + b".>", lambda _: self._acked())
         self._watch = self._world.watch(self._subject, self._interest_changed)
-        if self._world.has_interest(self._subject):
+        self._heard = self._outlet.is_named()
+        if self._heard:
             self._go_on()
         else:
             self._timer = self._world.call_later(_INTEREST_S, self._begin)
@@ -92,10 +97,11 @@ class Sending:
     def _interest_changed(self) -> None:
         if self._ended:
             return
-        listens = self._world.has_interest(self._subject)
-        if listens and not self._sent and not self._producing and not self._ready:
+        before, self._heard = self._heard, self._outlet.is_named()
+        begun = self._sent or self._producing or self._ready
+        if self._heard and not begun:
             self._begin()
-        elif not listens and (self._sent or self._producing or self._ready):
+        elif before and not self._heard and begun:
             self._end(*_NO_INTEREST)
 
     def _acked(self) -> None:
