@@ -29,6 +29,7 @@ from millrace.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, In
 from millrace.broker.internal import CallbackSubscriber, Message
 from millrace.broker.keepalive import Keepalive
 from millrace.broker.mappings import account_mapping
+from millrace.broker.message_trace import MessageTraces
 from millrace.broker.observer import Observer
 from millrace.broker.options import BrokerOptions, ConnectionType
 from millrace.broker.router import Subscription
@@ -74,6 +75,7 @@ class Broker:
         self.built_in_mappings: dict[str, tuple[options.SubjectMapping, ...]] = {}  # by account
         self.configure_accounts()
         self.imports = Imports(self)
+        self.traces = MessageTraces(self)
         self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
         self._all_gone = asyncio.Event()
         self._shut_down = False
@@ -115,6 +117,7 @@ class Broker:
             running.space.mapping = account_mapping(
                 (*account.mappings, *self.built_in_mappings.get(name, ())), random.Random()
             )
+            running.space.traced = account.trace is not None
             running.space.drop_all_routes()
         gone = [running for name, running in self.accounts.items() if name not in configured]
         for running in gone:

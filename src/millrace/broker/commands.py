@@ -188,6 +188,10 @@ class Commands:
 
     def may_publish(self, connection: Connection, subject: bytes, frame: Frame) -> bool:
         """The checks for a connection that is verbose, restricted or traced."""
+        return self.refusal(connection, subject, frame) is None
+
+    def refusal(self, connection: Connection, subject: bytes, frame: Frame) -> bytes | None:
+        """Why a message is not taken, which its publisher is told; None if it is."""
         connect = connection.session.connect
         if connection.tracer is not None:
             connection.tracer.message_in(subject, frame)
@@ -195,13 +199,13 @@ class Commands:
         if permissions is not None and not permissions.may_publish(subject, self._broker.now()):
             connection.send(_error(errors.publish_violation(subject)))
             self._broker.observer.publish_refused(connection, subject)
-            return False
+            return errors.publish_violation(subject)
         if frame.reply_size and frame.reply().startswith(_RESERVED_REPLIES):
             self.refuse_reply(connection, frame)
-            return False
+            return errors.reply_violation(frame.reply())
         if connect.verbose:
             connection.send(_OK)
-        return True
+        return None
 
     def refuse_reply(self, connection: Connection, frame: Frame) -> None:
         connection.send(_error(errors.reply_violation(frame.reply())))

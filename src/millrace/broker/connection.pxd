@@ -14,6 +14,7 @@ cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
 cdef bytes _ACK
+cdef bytes _TRACE
 
 @cython.final
 cdef class Tick:
@@ -66,6 +67,8 @@ cdef class Connection(Subscriber):
     cpdef process(self)
     @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
+    @cython.locals(end=Py_ssize_t)
+    cdef bint _may_be_traced(self, Frame frame) except? -1
     cdef Route _find_route(self)
     @cython.locals(parser=Parser)
     cdef bint _is_plain_ack(self, AckRoute acks, Frame frame) except? -1

@@ -35,6 +35,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
+_TRACE = b"Nats-Trace-Dest:"
 
 
 class Tick:
@@ -177,6 +178,8 @@ class Connection(Subscriber):
         if acks is not None and acks.inlet is not None and self._is_plain_ack(acks, frame):
             acks.inlet.take_at(frame.buf, self.parser.subject_start, self.parser.subject_size, frame)
             return
+        if frame.header_size > 0 and self._may_be_traced(frame) and self.broker.traces.publish(self, frame):
+            return
         route = self._route
         if route is None or not route.valid or not self.parser.subject_is(route.subject):
             route = self._find_route()
@@ -191,6 +194,11 @@ class Connection(Subscriber):
         taken = self.space.deliver(route, frame, self)
         if taken == 0 and self.no_responders and frame.reply_size > 0:
             self.broker.commands.answer_no_responders(self, route.subject, frame.reply())
+
+    def _may_be_traced(self, frame: "Frame") -> bool:
+        """Whether the headers are worth a second look."""
+        end = frame.body_start + frame.header_size
+        return self.space.traced or frame.buf.find(_TRACE, frame.body_start, end) >= 0
 
     def _find_route(self) -> Route | None:
         self._route = None

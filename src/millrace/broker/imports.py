@@ -45,6 +45,7 @@ class StreamImport:
 
     def __init__(self, configured: Import, exporter: Account) -> None:
         self.exporter = exporter
+        self.traceable = configured.allow_trace
         self.subject = configured.subject.encode()
         local = configured.to or configured.subject
         if configured.prefix:
@@ -137,7 +138,8 @@ class ServiceImport(Subscriber):
     ) -> None:
         self._broker = broker
         self._importer = importer
-        self._exporter = exporter
+        self.exporter = exporter
+        self.traceable = export.allow_trace
         self._export = export
         self._share = configured.share
         self._remote = configured.subject.encode()
@@ -145,22 +147,37 @@ class ServiceImport(Subscriber):
         self._transform = _service_transform(local, configured.subject)
         self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
 
+    def remote(self, subject: bytes) -> bytes:
+        """What the exporting account calls a `subject` of the importing one."""
+        return self._remote if self._transform is None else self._transform.rewrite(subject)
+
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
+        return self.pass_on(
+            target, frame, source, lambda space, route, request: space.deliver(route, request, source)
+        )
+
+    def pass_on(
+        self,
+        target: Target,
+        frame: Frame,
+        source: Subscriber | None,
+        send: Callable[[SubjectSpace, Route, Frame], int],
+    ) -> bool:
+        """Ask in the exporting account: `send` delivers there; whether anybody took the request."""
         imports = self._broker.imports
         if imports.hops >= _MAX_HOPS:
             return False
-        responses = imports.responses(self._exporter)
+        responses = imports.responses(self.exporter)
         reply = b""
         if frame.reply_size:
             reply = responses.expect(self._importer, frame.reply(), self._export)
         headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
         headers = _with_request_info(headers, self._request_info(source))
-        space = self._exporter.space
-        route = _mapped_route(space, subject)
+        space = self.exporter.space
+        route = _mapped_route(space, self.remote(target.subject))
         imports.hops += 1
         try:
-            taken = space.deliver(route, make_frame(reply, headers, frame.payload()), source)
+            taken = send(space, route, make_frame(reply, headers, frame.payload()))
         finally:
             imports.hops -= 1
         if reply and not taken:
@@ -241,6 +258,7 @@ class Imports:
             shadow = Subscription(subscription.owner, stream.subject, subscription.queue, subscription.sid)
             shadow.origin = subscription
             shadow.rewrite = stream.rewriter(subscription.subject)
+            shadow.traceable = stream.traceable
             stream.exporter.space.subscribe(shadow)
             if subscription.shadows is None:
                 subscription.shadows = []

@@ -7,4 +7,5 @@ cdef class CallbackSubscriber(Subscriber):
 
 cdef class CaptureSubscriber(Subscriber):
     cdef object _take
+    cdef readonly object traced
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1

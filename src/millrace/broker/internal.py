@@ -1,7 +1,7 @@
 """Subscribers inside the process: the hook for system requests, JetStream and embedding programs."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from millrace.broker.router import Subscriber, Target
 
@@ -38,8 +38,13 @@ class CallbackSubscriber(Subscriber):
 class CaptureSubscriber(Subscriber):
     """Lends every message to a function, without copying it."""
 
-    def __init__(self, take: "Callable[[bytes, Frame], None]") -> None:
+    def __init__(
+        self,
+        take: "Callable[[bytes, Frame], None]",
+        traced: "Callable[[bytes, Frame, bool], dict[str, Any]] | None" = None,
+    ) -> None:
         self._take = take
+        self.traced = traced  # takes a message, or only looks at it, and tells what a trace is told
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
         self._take(target.subject, frame)

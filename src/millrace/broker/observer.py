@@ -7,6 +7,7 @@ from millrace.broker.close_reason import CloseReason
 if TYPE_CHECKING:
     from millrace.broker.accounts import Account
     from millrace.broker.connection import Connection
+    from millrace.broker.message_trace import MessageTrace
 
 
 class Observer:
@@ -26,3 +27,6 @@ class Observer:
 
     def publish_refused(self, connection: "Connection", subject: bytes) -> None:
         """A publish violated the client's permissions."""
+
+    def message_traced(self, account: "Account", dest: bytes, trace: "MessageTrace") -> None:
+        """A trace is to be sent to `dest`."""

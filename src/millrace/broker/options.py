@@ -80,6 +80,7 @@ class Export:
     response_type: ResponseType = ResponseType.SINGLETON
     response_threshold_s: float = 120.0
     account_token_position: int = 0  # 1-based token that must name the importing account; 0: none
+    allow_trace: bool = False  # services: message traces of importers go on in the exporting account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,7 @@ class Import:
     to: str = ""  # how the importing account sees it; empty: unchanged
     prefix: str = ""  # stream imports only: put before the subject
     share: bool = False  # tell the service who asked
+    allow_trace: bool = False  # streams: message traces of the exporter tell who gets the message here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +116,21 @@ class AccountLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTrace:
+    """What is done with messages that are part of a trace of somebody else's."""
+
+    dest: str  # the subject that is told
+    sampling: int = 100  # percent of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     name: str
     limits: AccountLimits = AccountLimits()
     exports: tuple[Export, ...] = ()
     imports: tuple[Import, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
+    trace: AccountTrace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

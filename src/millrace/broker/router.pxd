@@ -34,6 +34,7 @@ cdef class Subscription:
     cdef public object rewrite
     cdef public Subscription origin
     cdef public list shadows
+    cdef public bint traceable
     cdef public Inlet inlet
 
 @cython.final
@@ -67,6 +68,7 @@ cdef class SubjectSpace:
     cdef readonly SubjectTree tree
     cdef readonly dict routes
     cdef public object mapping
+    cdef public bint traced
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef dict _reply_groups

@@ -69,6 +69,7 @@ class Subscription:
         self.rewrite: Callable[[bytes], bytes | None] | None = None
         self.origin: Subscription | None = None  # stream import: the subscription this one serves
         self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
+        self.traceable = True  # stream import: a message trace tells who gets the message there
         self.inlet: Inlet | None = None  # takes messages without a target; the owner would do the same
 
 
@@ -120,6 +121,7 @@ class SubjectSpace:
         self.routes: dict[bytes, Route] = {}
         # From a published subject to the one it is delivered on.
         self.mapping: Callable[[bytes], bytes] | None = None
+        self.traced = False  # any message with headers may be part of a trace; see `message_trace`
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}

@@ -12,6 +12,7 @@ from millrace.broker.options import (
     GLOBAL_ACCOUNT,
     Account,
     AccountLimits,
+    AccountTrace,
     Export,
     ExportKind,
     Import,
@@ -43,10 +44,8 @@ from millrace.config.tree import Block, Entry
 from millrace.config.users import read_permissions, read_users, with_default_permissions
 from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.subjects.functions import TransformError
-from millrace.subjects.tokens import valid_subject
+from millrace.subjects.tokens import valid_literal_subject, valid_subject
 from millrace.subjects.transform import WeightedMapping
-
-_NO_TRACING = unsupported("message tracing", harmless=(False,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +103,7 @@ def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
             exports=tuple(export for export, _ in exports),
             imports=tuple(imported for imported, _ in imports),
             mappings=settings.get("mappings", ()),
+            trace=settings.get("trace"),
         ),
         users=tuple(replace(user, account=entry.key) for user in users),
         jetstream=settings.get("jetstream"),
@@ -126,6 +126,30 @@ def _read_account_nkey(entry: Entry, notes: Notes) -> dict[str, Any]:
 
 def _read_limits(entry: Entry, notes: Notes) -> AccountLimits:
     return AccountLimits(**read_block(block(entry), _LIMITS, notes))
+
+
+def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
+    """A subject, or a map of one and how much of what is sampled elsewhere is sampled here."""
+    if not isinstance(entry.value.data, Block):
+        return AccountTrace(dest=_read_trace_dest(entry, notes))
+    settings = read_block(block(entry), _TRACE, notes, whole=True)
+    if "dest" not in settings:  # nats-server only warns
+        raise refused(entry, "`sampling` needs a `dest`")
+    return AccountTrace(**settings)
+
+
+def _read_trace_dest(entry: Entry, notes: Notes) -> str:
+    dest = string(entry, notes)
+    if not valid_literal_subject(dest.encode()):
+        raise refused(entry, f'Trace destination "{dest}" is not valid')
+    return dest
+
+
+def _read_sampling(entry: Entry, notes: Notes) -> int:
+    sampling = _read_weight(entry, notes)
+    if not sampling:
+        raise refused(entry, "sampling is from 1 to 100 percent")
+    return sampling
 
 
 def _read_leaf_limit(entry: Entry, notes: Notes) -> dict[str, Any]:
@@ -159,6 +183,8 @@ def _kind(settings: dict[str, Any], entry: Entry) -> ExportKind:
 def _read_export(entry: Entry, notes: Notes) -> Export:
     settings = read_block(block(entry), _EXPORT, notes, whole=True)
     kind = _kind(settings, entry)
+    if kind is ExportKind.STREAM and "allow_trace" in settings:
+        raise refused(entry, "Detected allow_trace directive on non-service")
     if kind is ExportKind.STREAM and (settings.keys() & {"response_type", "response_threshold_s"}):
         raise refused(entry, "a stream has no responses")
     subject = settings.pop(kind.value)
@@ -177,6 +203,8 @@ def _read_import(entry: Entry, notes: Notes) -> Import:
         raise refused(entry, "a stream import cannot have both `prefix` and `to`")
     if kind is ExportKind.SERVICE and settings.get("prefix"):
         raise refused(entry, "only a stream import can have a `prefix`")
+    if kind is ExportKind.SERVICE and "allow_trace" in settings:
+        raise refused(entry, "Detected allow_trace directive on a non-stream")
     if kind is ExportKind.STREAM and settings.get("share"):
         raise refused(entry, "only a service import can be shared")
     return Import(kind=kind, **source, **settings)
@@ -271,7 +299,7 @@ _EXPORT = (
     ),
     field("account_token_position", between(0), "account_token_position"),
     field("latency", unsupported("latency sampling of services")),
-    field("allow_trace", _NO_TRACING),
+    field("allow_trace", boolean, "allow_trace"),
 )
 
 _IMPORT = (
@@ -280,7 +308,7 @@ _IMPORT = (
     field("prefix", string, "prefix"),
     field("to", string, "to"),
     field("share", boolean, "share"),
-    field("allow_trace", _NO_TRACING),
+    field("allow_trace", boolean, "allow_trace"),
 )
 
 _DESTINATION = (
@@ -288,6 +316,8 @@ _DESTINATION = (
     field("weight", _read_weight, "weight"),
     field("cluster", unsupported("mappings for a cluster", harmless=("",))),
 )
+
+_TRACE = (field("dest", _read_trace_dest, "dest"), field("sampling", _read_sampling, "sampling"))
 
 _LIMITS = (
     field("max_connections max_conn", integer, "max_connections"),
@@ -305,5 +335,5 @@ _ACCOUNT = (
     field("default_permissions", read_permissions, "default_permissions"),
     field("mappings maps", read_mappings, "mappings"),
     field("limits", _read_limits, "limits"),
-    field("msg_trace trace_dest", unsupported("message tracing", harmless=("",))),
+    field("msg_trace trace_dest", _read_trace, "trace"),
 )

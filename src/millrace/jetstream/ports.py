@@ -30,6 +30,8 @@ class Request:
 
 # Takes messages published to a stream's subjects: subject and frame.  The frame is only lent.
 Sink = Callable[[bytes, Frame], None]
+# Takes, or only looks at, a message that is traced; what the trace is to tell.
+Traced = Callable[[bytes, Frame, bool], dict[str, Any]]
 
 
 class Cancel(Protocol):
@@ -82,8 +84,8 @@ class World(Protocol):
 
     def has_interest(self, subject: bytes) -> bool: ...
 
-    def capture(self, subject: bytes, sink: Sink) -> Any:
-        """Give every message on `subject` to `sink`; the handle is for ``release``."""
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+        """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``."""
 
     def serve(
         self,

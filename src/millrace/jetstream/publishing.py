@@ -56,7 +56,7 @@ class Publishing:
             self.refuse(reply, ApiError(Err.TOO_MANY_REQUESTS), _TOO_MANY)
             return
         try:
-            self._publish(Incoming(subject, reply, block, payload))
+            self.attempt(Incoming(subject, reply, block, payload))
         except ApiError as error:
             self.refuse(reply, error)
         except StoreError as error:  # the disk cannot be read; nothing was stored
@@ -69,7 +69,11 @@ class Publishing:
             answer = PubAckResponse(error=error.body, stream=stream.name)
             stream.world.publish(reply, encode(answer), headers=status or None)
 
-    def _publish(self, message: Incoming) -> None:
+    def attempt(self, message: Incoming, *, store: bool = True) -> bool:
+        """Check a message, and store it; ApiError if it is refused, False if it is a duplicate.
+
+        Without `store` it is one that is only traced: what depends on room is not looked at.
+        """
         stream = self._stream
         if stream.transform is not None:
             message.subject = stream.transform.apply(message.subject) or message.subject
@@ -77,21 +81,23 @@ class Publishing:
             raise ApiError(Err.STREAM_SEALED)
         if stream.failure is not None:
             raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
-        if message.reply.endswith(SUFFIX):
+        if store and message.reply.endswith(SUFFIX):
             stream.fast_batches.take(message)
-            return
-        batch_id = headers.find(message.block, BATCH_ID) if BATCH_ID in message.block else None
+            return True
+        batch_id = headers.find(message.block, BATCH_ID) if store and BATCH_ID in message.block else None
         if batch_id:
             stream.batches.take(message, batch_id)
-            return
+            return True
         self._check_sizes(message)
         if message.block and not self._check_headers(message):
-            return
+            return False
         if stream.config.allow_msg_counter:
             if message.increment is None:
                 raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
             message.sum = stream.counters.apply(message, message.increment)
             self._check_sizes(message)
+        if not store:
+            return True
         if stream.has_interest(message.subject):
             size = stream.size_of(message.subject, message.block, message.payload)
             stream.account.check_room(stream, size)
@@ -100,6 +106,7 @@ class Publishing:
         else:
             stream.account.check_room(stream, 0)
         self.store(message)
+        return True
 
     def _check_headers(self, message: Incoming) -> bool:
         """Everything that headers ask for; False if the message is a duplicate, which is answered."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.batch import Batches
@@ -22,6 +23,7 @@ from millrace.jetstream.publishing import Publishing
 from millrace.jetstream.retention import Retention
 from millrace.jetstream.schedule import Schedules
 from millrace.jetstream.sourcing.inflows import Inflows
+from millrace.jetstream.traced_publish import trace_publish
 from millrace.jetstream.ttl import Expiry
 from millrace.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millrace.jsapi.errors import ApiError, Err
@@ -210,7 +212,8 @@ class Stream:
         for handle in self._handles:
             self.world.release(handle)
         self._handles = [
-            self.world.capture(subject.encode(), self.ingest.take) for subject in self.config.subjects
+            self.world.capture(subject.encode(), self.ingest.take, partial(trace_publish, self))
+            for subject in self.config.subjects
         ]
 
     # -- messages in ------------------------------------------------------------------------------

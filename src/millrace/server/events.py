@@ -19,7 +19,12 @@ from millrace.base.ids import nuid
 from millrace.broker.close_reason import CloseReason
 from millrace.broker.observer import Observer
 from millrace.broker.options import GLOBAL_ACCOUNT
-from millrace.server.system_messages import account_connections, connect_event, disconnect_event
+from millrace.server.system_messages import (
+    account_connections,
+    connect_event,
+    disconnect_event,
+    trace_message,
+)
 from millrace.server.system_outbox import Outbox
 from millrace.server.system_requests import SystemRequests
 from millrace.server.system_statsz import StatszMessage, statistics
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 
     from millrace.broker.accounts import Account
     from millrace.broker.connection import Connection
+    from millrace.broker.message_trace import MessageTrace
     from millrace.config.reload import ReloadPlan
     from millrace.server.server import Server
 
@@ -128,6 +134,10 @@ class SystemEvents(Observer):
             self._server_subject("CLIENT.AUTH.ERR"),
             lambda info: disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE.value),
         )
+
+    def message_traced(self, account: Account, dest: bytes, trace: MessageTrace) -> None:
+        document = trace_message(self._outbox.server_info(), trace)
+        self._outbox.answer(account, dest, document, trace.encoding)
 
     # -- heartbeats -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber, Mess
 from millrace.broker.options import ConnectionType
 from millrace.broker.reply_outlet import outlet_to
 from millrace.broker.router import Subscription
-from millrace.jetstream.ports import CommitJob, Request, Sink
+from millrace.jetstream.ports import CommitJob, Request, Sink, Traced
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.jsapi.go_time import Time
 from millrace.protocol.inlet import Inlet
@@ -65,8 +65,8 @@ class AccountWorld:
             return self.outlet(subject).has_interest()
         return self._broker.has_interest(self._account, subject)
 
-    def capture(self, subject: bytes, sink: Sink) -> Subscription:
-        subscription = Subscription(CaptureSubscriber(sink), subject, None, b"")
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Subscription:
+        subscription = Subscription(CaptureSubscriber(sink, traced), subject, None, b"")
         if isinstance(sink, Inlet):
             subscription.inlet = sink
         self._account.space.subscribe(subscription)

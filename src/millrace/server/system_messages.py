@@ -21,6 +21,7 @@ from millrace.server.monitor.formats import nanoseconds, timestamp
 if TYPE_CHECKING:
     from millrace.broker.accounts import Account
     from millrace.broker.connection import Connection
+    from millrace.broker.message_trace import MessageTrace
 
 CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
@@ -184,3 +185,12 @@ def account_connections(server: ServerInfo, account: Account, event_id: str) -> 
         server=server,
         **msgspec.structs.asdict(account_stat(account)),
     )
+
+
+def trace_message(server: ServerInfo, trace: MessageTrace) -> dict[str, Any]:
+    """What became of a message."""
+    return {
+        "server": server,
+        "request": {"header": dict(sorted(trace.headers.items())), "msgsize": trace.size},
+        "events": [{**event, "ts": timestamp(event["ts"])} for event in trace.events],
+    }

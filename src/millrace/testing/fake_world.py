@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.ports import CommitJob, Request, Sink
+from millrace.jetstream.ports import CommitJob, Request, Sink, Traced
 from millrace.jetstream.resources import Resources
 from millrace.jsapi.advisory_types import ClientInfo
 from millrace.protocol.outlet import Outlet
@@ -199,7 +199,7 @@ class FakeWorld:
         events = subject.startswith(b"$JS.EVENT.")
         return not events or any(matches(subject, pattern) for pattern in self.heard)
 
-    def capture(self, subject: bytes, sink: Sink) -> Any:
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
         entry = (subject, sink)
         self._sinks.append(entry)
         return entry

@@ -41,6 +41,10 @@ BOTH_ACCEPT = [
     "subject: r}, to: q}]} }",
     "accounts { A: {exports: [{service: 'r.*'}]}, B: {imports: [{service: {account: A, subject: "
     "'r.*'}, to: 'q.$1'}]} }",
+    "accounts { A: {msg_trace: 'told.all'}, B: {trace_dest: {dest: a, sampling: '25%'}}, "
+    "C: {msg_trace: {dest: a, sampling: 1}} }",
+    "accounts { A: {exports: [{service: r, allow_trace: true}, {stream: s}]}, "
+    "B: {imports: [{stream: {account: A, subject: s}, allow_trace: yes}]} }",
     "mappings { foo: bar, 'a.*': [{destination: 'b.$1', weight: 40%}, {dest: 'c.{{wildcard(1)}}', "
     "weight: 50}] }",
     "no_auth_user: a\nauthorization { users: [{user: a}] }",
@@ -99,6 +103,16 @@ BOTH_REFUSE = [
     "accounts { A: {users: [{user: a}]} }\nauthorization { user: x, password: y }",
     "accounts { A: {imports: [{stream: {account: B, subject: x}}]}, B: {} }",
     "accounts { A: {imports: [{service: {account: C, subject: x}}]} }",
+    "accounts { A: {msg_trace: 'told.*'} }",
+    "accounts { A: {msg_trace: ''} }",
+    "accounts { A: {msg_trace: 7} }",
+    "accounts { A: {msg_trace: {dest: a, sampling: 0}} }",
+    "accounts { A: {msg_trace: {dest: a, sampling: 101}} }",
+    "accounts { A: {msg_trace: {dest: a, sampling: some}} }",
+    "accounts { A: {msg_trace: {dest: a, zork: 1}} }",
+    "accounts { A: {exports: [{stream: x, allow_trace: true}]} }",
+    "accounts { A: {exports: [{service: x}]}, "
+    "B: {imports: [{service: {account: A, subject: x}, allow_trace: true}]} }",
     "accounts { A: {exports: [{stream: x, accounts: [C]}]} }",
     "accounts { A: {exports: [{stream: x, response_type: stream}]} }",
     "accounts { A: {exports: [{service: 'a.b', account_token_position: 2}]} }",

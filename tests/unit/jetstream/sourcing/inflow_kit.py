@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace.jetstream.account import AccountJetStream
 from millrace.jetstream.api import Api
-from millrace.jetstream.ports import Sink
+from millrace.jetstream.ports import Sink, Traced
 from millrace.jetstream.stream import Stream
 from millrace.protocol.outlet import Outlet
 from millrace.protocol.parser import Frame
@@ -67,8 +67,8 @@ class LoudWorld(FakeWorld):
     def outlet(self, subject: bytes, queue: bytes | None = None) -> LoudOutlet:  # type: ignore[override]
         return LoudOutlet(self, subject)
 
-    def capture(self, subject: bytes, sink: Sink) -> Any:
-        handle = super().capture(subject, sink)
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+        handle = super().capture(subject, sink, traced)
         self._tell(subject)
         return handle
 
