@@ -93,3 +93,17 @@ def test_pid_file_and_ports_file(own_server: ServerFactory, tmp_path: Path) -> N
     assert f"nats://127.0.0.1:{server.port}" in ports_file.read_text()
     server.stop()
     assert not ports_file.exists()
+
+
+def test_a_ports_file_that_can_not_be_written_is_no_reason_to_end(
+    own_server: ServerFactory, join: Dial, tmp_path: Path
+) -> None:
+    server = own_server("--ports_file_dir", str(tmp_path / "nowhere"))
+    eventually(lambda: "Error writing ports file" in server.log)
+    assert join(server).round_trip() == b""
+    assert server.stop() == 0
+
+
+def test_a_pid_file_that_can_not_be_written_is(own_server: ServerFactory, tmp_path: Path) -> None:
+    with pytest.raises(ServerProcessError, match="Could not write pidfile"):
+        own_server("-P", str(tmp_path / "nowhere" / "pid"))

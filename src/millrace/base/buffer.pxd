@@ -2,6 +2,7 @@ cimport cython
 
 cdef Py_ssize_t _SMALLEST
 cdef Py_ssize_t _KEEP
+cdef int _LINE_END
 cdef bint _LITTLE_HOST
 
 @cython.locals(digits=Py_ssize_t)
@@ -42,6 +43,11 @@ cdef class GrowingBuffer:
 
 @cython.locals(first="const char*", second="const char*")
 cpdef bint equal_bytes(bytes source, Py_ssize_t at, bytes other) except *
+
+@cython.locals(
+    p="const char*", at="const char*", last="const char*", first="const char*", count=Py_ssize_t
+)
+cpdef bint has_line(bytes source, Py_ssize_t start, Py_ssize_t end, bytes beginning) noexcept
 
 @cython.locals(first="const unsigned char*", second="const unsigned char*")
 cpdef bint equal_parts(const unsigned char* p, Py_ssize_t at, const unsigned char* other, Py_ssize_t count) noexcept

@@ -11,9 +11,10 @@ import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
-    from cython.cimports.libc.string import memcmp, memcpy
+    from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 _SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
+_LINE_END = ord("\n")
 _LITTLE_HOST = sys.byteorder == "little"
 _KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
 
@@ -173,6 +174,25 @@ def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
         second: Any = other
         return bool(memcmp(first + at, second, len(other)) == 0)
     return source.startswith(other, at)
+
+
+def has_line(source: bytes, start: int, end: int, beginning: bytes) -> bool:
+    """Whether one of the lines between `start` and `end`, but for the first, begins so."""
+    if cython.compiled:
+        p: Any = source
+        first: Any = beginning
+        count = len(beginning)
+        last = p + min(end, len(source)) - count  # no line can begin behind it
+        at: Any = p + max(start, 0)
+        while at < last:
+            at = cython.cast("const char*", memchr(at, _LINE_END, last - at))
+            if not at:
+                return False
+            at += 1
+            if at[0] == first[0] and memcmp(at, first, count) == 0:
+                return True
+        return False
+    return source.find(b"\n" + beginning, start, end) >= 0
 
 
 def equal_parts(p: bytes | bytearray, at: int, other: bytes, count: int) -> bool:

@@ -1,6 +1,6 @@
 cimport cython
 
-from millrace.base.buffer cimport equal_bytes
+from millrace.base.buffer cimport equal_bytes, has_line
 from millrace.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
 from millrace.protocol.outbuf cimport OutBuffer
 from millrace.protocol.parser cimport Frame, Parser
@@ -67,7 +67,7 @@ cdef class Connection(Subscriber):
     cpdef process(self)
     @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
-    @cython.locals(end=Py_ssize_t)
+    @cython.locals(start=Py_ssize_t)
     cdef bint _may_be_traced(self, Frame frame) except? -1
     cdef Route _find_route(self)
     @cython.locals(parser=Parser)

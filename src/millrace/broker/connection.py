@@ -15,7 +15,7 @@ connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in
 
 from typing import TYPE_CHECKING, Any
 
-from millrace.base.buffer import equal_bytes
+from millrace.base.buffer import equal_bytes, has_line
 from millrace.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
 from millrace.protocol.outbuf import OutBuffer
 from millrace.protocol.parser import Op, Parser
@@ -197,8 +197,8 @@ class Connection(Subscriber):
 
     def _may_be_traced(self, frame: "Frame") -> bool:
         """Whether the headers are worth a second look."""
-        end = frame.body_start + frame.header_size
-        return self.space.traced or frame.buf.find(_TRACE, frame.body_start, end) >= 0
+        start = frame.body_start
+        return self.space.traced or has_line(frame.buf, start, start + frame.header_size, _TRACE)
 
     def _find_route(self) -> Route | None:
         self._route = None

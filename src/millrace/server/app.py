@@ -99,7 +99,10 @@ def _handle_signals(server: Server, handler: logging.Handler) -> None:
 @contextlib.contextmanager
 def _pid_file(path: str) -> Iterator[None]:
     if path:
-        Path(path).write_text(str(os.getpid()))
+        try:
+            Path(path).write_text(str(os.getpid()))
+        except OSError as error:
+            raise MillraceError(f"Could not write pidfile: {path}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -115,8 +118,12 @@ def _ports_file(server: Server, folder: str) -> Iterator[None]:
         return
     name = Path(sys.argv[0]).name if sys.argv[0] else "millrace"
     path = Path(folder) / f"{name}_{os.getpid()}.ports"
-    path.write_text(json.dumps(server.ports()))
+    try:
+        path.write_text(json.dumps(server.ports()))
+    except OSError as error:  # no reason to turn clients away
+        _log.error("Error writing ports file (%s): %s", path, error.strerror)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
