@@ -104,6 +104,11 @@ def test_a_ports_file_that_can_not_be_written_is_no_reason_to_end(
     assert server.stop() == 0
 
 
+def test_a_log_file_that_can_not_be_opened_is_told(own_server: ServerFactory, tmp_path: Path) -> None:
+    with pytest.raises(ServerProcessError, match=r"(?s)did not start.*nowhere.log: [Nn]o such file"):
+        own_server("-l", str(tmp_path / "none" / "nowhere.log"))
+
+
 def test_a_pid_file_that_can_not_be_written_is(own_server: ServerFactory, tmp_path: Path) -> None:
     with pytest.raises(ServerProcessError, match="Could not write pidfile"):
         own_server("-P", str(tmp_path / "nowhere" / "pid"))

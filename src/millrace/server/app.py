@@ -35,7 +35,11 @@ _SWITCH_INTERVAL_S: Final = 0.0001
 
 def run(options: ServerOptions) -> int:
     """Serve until a signal says stop; the exit code of the process."""
-    handler = logs.set_up(options.log)
+    try:
+        handler = logs.set_up(options.log)
+    except logs.LogError as error:
+        print(f"millrace: {error}", file=sys.stderr)
+        return 1
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

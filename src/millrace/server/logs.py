@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from millrace.base.errors import MillraceError
 from millrace.broker.tracing import TRACE
 from millrace.config.options import LogOptions
 
@@ -64,18 +65,16 @@ def _timestamp(record: logging.LogRecord, utc: bool) -> str:
     return f"{time.strftime('%Y/%m/%d %H:%M:%S', moment)}.{int(record.created % 1 * 1e6):06d}"
 
 
+class LogError(MillraceError):
+    """There is nowhere to log to."""
+
+
 def set_up(options: LogOptions) -> logging.Handler:
-    """Send everything under ``millrace`` where the options say; the handler, for taking down."""
-    handler: logging.Handler
-    if options.file:
-        handler = logging.handlers.RotatingFileHandler(
-            options.file,
-            maxBytes=options.size_limit,
-            backupCount=max(options.max_files - 1, 0) or (10_000 if options.size_limit else 0),
-            encoding="utf-8",
-        )
-    else:
-        handler = logging.StreamHandler(sys.stderr)
+    """Send everything under ``millrace`` where the options say; the handler, for taking down.
+
+    LogError if the file cannot be opened.
+    """
+    handler = _file_handler(options) if options.file else logging.StreamHandler(sys.stderr)
     if options.json:
         handler.setFormatter(JsonFormatter())
     else:
@@ -86,6 +85,18 @@ def set_up(options: LogOptions) -> logging.Handler:
     root.propagate = False
     set_level(options)
     return handler
+
+
+def _file_handler(options: LogOptions) -> logging.Handler:
+    try:
+        return logging.handlers.RotatingFileHandler(
+            options.file,
+            maxBytes=options.size_limit,
+            backupCount=max(options.max_files - 1, 0) or (10_000 if options.size_limit else 0),
+            encoding="utf-8",
+        )
+    except OSError as error:
+        raise LogError(f"cannot open the log file {options.file}: {error.strerror}") from error
 
 
 def set_level(options: LogOptions) -> None:
