@@ -31,6 +31,7 @@ accounts {
     ]
   }
   TAKER {
+    jetstream: enabled
     users: [ { user: taker, password: p } ]
     imports: [
       { stream: { account: MAKER, subject: "news.>" }, to: "seen.>", allow_trace: true }
@@ -212,11 +213,21 @@ def test_a_trace_goes_only_where_its_publisher_may_publish(
 
 
 @pytest.mark.parametrize("only", [True, False])
-def test_a_place_that_is_none_is_not_told(maker: Publisher, reader: WireClient, only: bool) -> None:
+@pytest.mark.parametrize("dest", ["*", "x y", "x\ty", "x\nMSG told.x 1 0", ".x", "x..y", ">"])
+def test_a_place_that_is_none_is_not_told(
+    maker: Publisher, reader: WireClient, dest: str, only: bool
+) -> None:
     reader.round_trip(b"SUB odd 1\r\n")
-    maker.publish("odd", ONLY if only else None, dest="*")
+    maker.publish("odd", ONLY if only else None, dest=dest)
     assert bool(reader.round_trip()) is not only
     maker.check_silence()
+
+
+def test_a_place_is_what_is_written(maker: Publisher) -> None:
+    block = "NATS/1.0\r\nNats-Trace-Dest:  told.\xff \r\nNats-Trace-Only: 1\r\n\r\n".encode("latin-1")
+    maker.client.round_trip(publish("nobody", b"", "", block))
+    frame = maker._ear.read_frame()
+    assert frame.startswith(b"MSG told.\xff 1 ")
 
 
 @pytest.mark.parametrize(
@@ -234,6 +245,14 @@ def test_what_asks_for_no_trace_is_like_any_other(
     reader.round_trip(b"SUB plain 1\r\n")
     maker.client.round_trip(publish("plain", b"x", "", header_block(headers)))
     assert Message.read(reader.round_trip()).headers == headers
+    maker.check_silence()
+
+
+def test_a_status_is_no_message_that_asks(maker: Publisher, reader: WireClient) -> None:
+    reader.round_trip(b"SUB status 1\r\n")
+    block = header_block({"Nats-Trace-Dest": "told.x", **ONLY}).replace(b"/1.0", b"/1.0 100 Idle")
+    maker.client.round_trip(publish("status", b"", "", block))
+    assert Message.read(reader.round_trip()).status == "100 Idle"
     maker.check_silence()
 
 
@@ -263,6 +282,19 @@ def test_streams_whose_importer_does_not_tell(
         {"type": "se", "acc": "TAKER", "to": "unseen.x"}
     ]
     assert bool(taker.round_trip()) is not only
+
+
+@pytest.mark.parametrize(("published", "seen_as"), [("news", "seen"), ("notes", "unseen")])
+@pytest.mark.parametrize("only", [True, False])
+def test_streams_of_jetstream_that_store_what_their_account_imports(
+    server: ServerProcess, join: Dial, maker: Publisher, name: str, published: str, seen_as: str, only: bool
+) -> None:
+    taker = login(join, server, "taker", headers=True)
+    ask(taker, f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{seen_as}.{name}"]})
+    export = {"type": "se", "acc": "TAKER", "to": f"{seen_as}.{name}"}
+    told = [stored(name, subject=f"{seen_as}.{name}")] if seen_as == "seen" else []
+    assert maker.trace(f"{published}.{name}", ONLY if only else None)[1:] == [export, *told]
+    assert ask(taker, f"STREAM.INFO.{name}")["state"]["messages"] == (0 if only else 1)
 
 
 @pytest.mark.parametrize("only", [True, False])
@@ -354,6 +386,37 @@ def test_a_stream_tells_why_it_does_not(
     maker.trace(f"{name}.x", {"Nats-Msg-Id": "1"})
     assert maker.trace(f"{name}.x", headers | (ONLY if only else {}))[1:] == [stored(name, error=error)]
     assert ask(reader, f"STREAM.INFO.{name}")["state"]["messages"] == 1
+
+
+def test_a_stream_that_is_sealed(maker: Publisher, reader: WireClient, name: str) -> None:
+    make(reader, name)
+    config = ask(reader, f"STREAM.INFO.{name}")["config"]
+    ask(reader, f"STREAM.UPDATE.{name}", {**config, "sealed": True})
+    error = "invalid operation on sealed stream (10109)"
+    assert maker.trace(f"{name}.x")[1:] == [stored(name, error=error)]
+
+
+def test_an_expectation_that_is_no_text(maker: Publisher, reader: WireClient, name: str) -> None:
+    make(reader, name)
+    reader.round_trip(f"SUB {name}.x 5\r\n".encode())
+    header = b"Nats-Trace-Dest: told.x\r\nNats-Expected-Last-Sequence: \xff\r\n"
+    maker.client.round_trip(publish(f"{name}.x", b"hello", "", b"NATS/1.0\r\n" + header + b"\r\n"))
+    assert Message.read(reader.round_trip()).payload == b"hello"
+    told = events(maker.told())[1:]
+    assert {event["type"]: "error" in event for event in told} == {"js": True, "eg": False}
+
+
+def test_an_ack_that_is_only_traced_is_no_responder_s_fault(
+    server: ServerProcess, join: Dial, reader: WireClient, name: str
+) -> None:
+    publisher = Publisher(server, join, no_responders=True)
+    make(reader, name)
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    ask(reader, f"CONSUMER.CREATE.{name}.C", {"stream_name": name, "config": config})
+    publisher.client.round_trip(b"SUB box 7\r\n")
+    heard = publisher.publish(f"$JS.ACK.{name}.C.1.1.1.1.0", ONLY, reply="box")
+    assert b"503" not in heard
+    assert publisher.told().json["events"][0]["subj"].startswith("$JS.ACK.")
 
 
 def test_a_stream_that_is_full(maker: Publisher, reader: WireClient, name: str) -> None:

@@ -219,6 +219,7 @@ class Connection(Subscriber):
         return (
             acks.valid
             and frame.reply_size == 0
+            and frame.header_size <= 0
             and not self.careful
             and not self.pedantic
             and parser.subject_size > len(acks.start)

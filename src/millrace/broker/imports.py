@@ -269,6 +269,11 @@ class Imports:
         self._ours[subscription] = account
         self.shadow(account, subscription)
 
+    def account_of(self, target: Target) -> Account:
+        """That sees a message through one of the server's own subscriptions; see ``shadow_ours``."""
+        assert target.subscription.origin is not None
+        return self._ours[target.subscription.origin]
+
     def forget_ours(self, subscription: Subscription) -> None:
         if self._ours.pop(subscription, None) is not None:
             self.unshadow(subscription)

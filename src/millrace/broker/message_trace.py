@@ -25,7 +25,7 @@ from millrace.broker.imports import ServiceImport
 from millrace.broker.internal import CallbackSubscriber, CaptureSubscriber
 from millrace.protocol import errors, headers
 from millrace.protocol.parser import Frame, make_frame
-from millrace.subjects.tokens import valid_literal_subject
+from millrace.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
     from millrace.broker.broker import Broker
@@ -45,6 +45,12 @@ _YES: Final = ("1", "true", "on")
 _CLIENT: Final = 0  # the kind of connection, as the reference numbers them
 _API: Final = b"$JS.API.>"
 _SYSTEM: Final = b"$SYS.REQ."
+_SYSTEM_SERVICES: Final = {  # under the name that an account knows, and their own
+    b"$SYS.REQ.USER.INFO": b"$SYS.REQ.USER.{}.INFO",
+    b"$SYS.REQ.ACCOUNT.PING.CONNZ": b"$SYS.REQ.ACCOUNT.{}.CONNZ",
+    b"$SYS.REQ.SERVER.PING.CONNZ": b"$SYS.REQ.ACCOUNT.{}.CONNZ",
+    b"$SYS.REQ.ACCOUNT.PING.STATZ": b"$SYS.REQ.ACCOUNT.{}.STATZ",
+}
 
 _NO_ECHO: Final = "Not delivered because of no echo"
 _DENIED: Final = "Not delivered because subscription denies this subject"
@@ -102,22 +108,20 @@ class MessageTraces:
 
     def publish(self, connection: Connection, frame: Frame) -> bool:
         """Deliver and trace a message; False if it is not to be traced, and nothing was done."""
-        found = _read(frame.headers())
-        wanted = _value(found, _DEST)
-        if wanted == _text(_DISABLED):
+        block = frame.headers()
+        found = _read(block)
+        dest = (headers.find(block, _DEST.encode()) or b"").strip(b" \t")
+        if not found or dest == _DISABLED:
             return False
-        only = False
-        if wanted:
-            dest = wanted.encode()
-            only = _value(found, _ONLY).lower() in _YES
-            if _value(found, _ORIGIN):
-                return only
-        else:
+        only = bool(dest) and _value(found, _ONLY).lower() in _YES
+        if not dest:
             configured = connection.account.configured.trace
             if configured is None or not _is_sampled(found) or random.randrange(100) >= configured.sampling:
                 return False
             dest = configured.dest.encode()
-        if not valid_literal_subject(dest):
+        if _value(found, _ORIGIN):
+            return only
+        if not valid_publish_subject(dest):
             _log.error("%s - message traces can not be sent to %r", connection, _text(dest))
             return only
         if self._refuses(connection, dest):
@@ -132,7 +136,7 @@ class MessageTraces:
         if not self._broker.commands.may_name(connection, dest):
             return True
         permissions = connection.permissions
-        if permissions is None or permissions.may_publish(dest, self._broker.now()):
+        if permissions is None or permissions.lists(dest):
             return False
         connection.send(b"-ERR '%b'\r\n" % errors.publish_violation(dest))
         self._broker.observer.publish_refused(connection, dest)
@@ -169,58 +173,59 @@ class MessageTraces:
     def _hand(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
         """To one receiver; whether it took the message, or would have."""
         owner = target.owner
+        if target.subscription.origin is not None and not self._cross(target, trace):
+            return trace.only or owner.deliver(target, frame, source)
         if isinstance(owner, Connection):
-            return self._hand_to_client(owner, target, frame, source, trace)
+            error = _obstacle(owner, target, source)
+            trace.went_out(owner, target, error)
+            return not error and (trace.only or owner.deliver(target, frame, source))
         if isinstance(owner, ServiceImport):
             return self._hand_to_service(owner, target, frame, source, trace)
         if isinstance(owner, CaptureSubscriber) and owner.traced is not None:
             told = owner.traced(target.subject, frame if trace.only else _without_trace(frame), trace.only)
             trace.add("js", **told)
             return True
-        if isinstance(owner, CallbackSubscriber):
-            self._tell_own_service(target, trace)
-        return not trace.only and owner.deliver(target, frame, source)
+        if isinstance(owner, CallbackSubscriber) and self._tell_own_service(target, trace):
+            return not trace.only and owner.deliver(target, frame, source)
+        return trace.only or owner.deliver(target, frame, source)
 
-    def _hand_to_client(
-        self, owner: Connection, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace
-    ) -> bool:
-        subscription = target.subscription
-        if subscription.origin is not None:
-            trace.add("se", acc=owner.account.name, to=_text(target.subject))
-            if not subscription.traceable:
-                return trace.only or owner.deliver(target, frame, source)
-        error = _obstacle(owner, target, source)
-        trace.went_out(owner, target, error)
-        return not error and (trace.only or owner.deliver(target, frame, source))
+    def _cross(self, target: Target, trace: MessageTrace) -> bool:
+        """Into an account that imports the message as a stream; whether that tells what comes next."""
+        owner, subscription = target.owner, target.subscription
+        account = owner.account if isinstance(owner, Connection) else self._broker.imports.account_of(target)
+        trace.add("se", acc=account.name, to=_text(target.subject))
+        return subscription.traceable
 
     def _hand_to_service(
         self, owner: ServiceImport, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> bool:
-        to = owner.remote(target.subject)
-        trace.add("si", acc=owner.exporter.name, **{"from": _text(target.subject)}, to=_text(to))
-        if not owner.traceable:
-            return not trace.only and owner.deliver(target, _without_trace(frame), source)
-
-        def send(_: SubjectSpace, route: Route, request: Frame) -> int:
-            return self._deliver(route, request, source, trace)
+        def send(space: SubjectSpace, route: Route, request: Frame) -> int:
+            crossing = {"acc": owner.exporter.name, "from": _text(target.subject), "to": _text(route.subject)}
+            trace.add("si", **crossing)
+            if owner.traceable:
+                return self._deliver(route, request, source, trace)
+            return 0 if trace.only else space.deliver(route, request, source)
 
         request = _without_reply(frame) if trace.only else _without_trace(frame)
         return owner.pass_on(target, request, source, send)
 
-    def _tell_own_service(self, target: Target, trace: MessageTrace) -> None:
-        """What the server answers itself is a service of the system account, in the reference."""
-        subject = to = target.subject
-        if target.subscription.subject != _API and not subject.startswith(_SYSTEM):
-            return
-        if subject == b"$SYS.REQ.USER.INFO":
-            to = b"$SYS.REQ.USER.%b.INFO" % trace.account.encode()
-        account = self._broker.options.system_account
-        trace.add("si", acc=account, **{"from": _text(subject)}, to=_text(to))
+    def _tell_own_service(self, target: Target, trace: MessageTrace) -> bool:
+        """Whether the server answers itself: a service of the system account, in the reference."""
+        account, subject = self._broker.options.system_account, target.subject
+        if account == trace.account or (
+            target.subscription.subject != _API and not subject.startswith(_SYSTEM)
+        ):
+            return False
+        to = _SYSTEM_SERVICES.get(subject, subject).replace(b"{}", trace.account.encode())
+        trace.add("si", **{"acc": account, "from": _text(subject), "to": _text(to)})
+        return True
 
 
 def _read(block: bytes) -> dict[str, list[str]]:
     """All headers that have a value, as they are written."""
     found: dict[str, list[str]] = {}
+    if not block.startswith(headers.START):
+        return found
     for line in block.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
         if colon and name and value.strip(b" \t"):

@@ -106,13 +106,16 @@ class PermissionSet:
         known = self._publish_cache.get(subject)
         if known is not None:
             return known
-        allowed = self._publish_allow is None or self._publish_allow.match(subject)
-        if allowed and self._publish_deny is not None:
-            allowed = not self._publish_deny.match(subject)
+        allowed = self.lists(subject)
         if not allowed and self._responses is not None:
             return self._use_reply(subject, now)  # never cached: the answer changes
         _remember(self._publish_cache, subject, allowed, _MAX_PUBLISH_CACHE)
         return allowed
+
+    def lists(self, subject: bytes) -> bool:
+        """Whether `subject` may be published to without having been asked there."""
+        allowed = self._publish_allow is None or self._publish_allow.match(subject)
+        return allowed and (self._publish_deny is None or not self._publish_deny.match(subject))
 
     def may_subscribe(self, subject: bytes, queue: bytes | None = None) -> bool:
         """Whether SUB is accepted; accepting one that is wider than a deny turns the filter on."""

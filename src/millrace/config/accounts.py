@@ -44,7 +44,7 @@ from millrace.config.tree import Block, Entry
 from millrace.config.users import read_permissions, read_users, with_default_permissions
 from millrace.jetstream.options import AccountJetStreamOptions
 from millrace.subjects.functions import TransformError
-from millrace.subjects.tokens import valid_literal_subject, valid_subject
+from millrace.subjects.tokens import valid_publish_subject, valid_subject
 from millrace.subjects.transform import WeightedMapping
 
 
@@ -133,14 +133,16 @@ def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
     if not isinstance(entry.value.data, Block):
         return AccountTrace(dest=_read_trace_dest(entry, notes))
     settings = read_block(block(entry), _TRACE, notes, whole=True)
-    if "dest" not in settings:  # nats-server only warns
+    if "dest" in settings:
+        return AccountTrace(**settings)
+    if settings:  # nats-server only warns
         raise refused(entry, "`sampling` needs a `dest`")
-    return AccountTrace(**settings)
+    return None
 
 
 def _read_trace_dest(entry: Entry, notes: Notes) -> str:
     dest = string(entry, notes)
-    if not valid_literal_subject(dest.encode()):
+    if not valid_publish_subject(dest.encode()):
         raise refused(entry, f'Trace destination "{dest}" is not valid')
     return dest
 

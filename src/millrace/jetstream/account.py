@@ -296,13 +296,17 @@ class AccountJetStream:
 
     def check_room(self, stream: Stream, size: int) -> None:
         """Refuse to store `size` more bytes if server or account have no room for them."""
+        self.check_server_room(stream)
         storage = stream.config.storage
-        self.count(stream)
-        if self.resources.exhausted(storage):
-            raise ApiError(Err.INSUFFICIENT_RESOURCES)
         limit = self.limit(storage)
         if limit >= 0 and self._used[storage] + size > limit:
             raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
+
+    def check_server_room(self, stream: Stream) -> None:
+        """Refuse to store anything if the server can not."""
+        self.count(stream)
+        if self.resources.exhausted(stream.config.storage):
+            raise ApiError(Err.INSUFFICIENT_RESOURCES)
 
     def reserved(self, storage: StorageType) -> int:
         return sum(

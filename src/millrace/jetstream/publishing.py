@@ -72,7 +72,8 @@ class Publishing:
     def attempt(self, message: Incoming, *, store: bool = True) -> bool:
         """Check a message, and store it; ApiError if it is refused, False if it is a duplicate.
 
-        Without `store` it is one that is only traced: what depends on room is not looked at.
+        Without `store` it is one that is only traced: it leaves nothing behind, and limits of the account and
+        the stream are not looked at.
         """
         stream = self._stream
         if stream.transform is not None:
@@ -97,6 +98,7 @@ class Publishing:
             message.sum = stream.counters.apply(message, message.increment)
             self._check_sizes(message)
         if not store:
+            stream.account.check_server_room(stream)
             return True
         if stream.has_interest(message.subject):
             size = stream.size_of(message.subject, message.block, message.payload)
@@ -143,12 +145,12 @@ class Publishing:
         if expected:
             last = self._last_of(other or message.subject)
             if _number(expected) != last:
-                raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last)
+                raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last, of_subject=_text(expected))
         elif other:
             raise ApiError(Err.EXPECTED_LAST_SUBJECT_SEQUENCE_MISSING)
         expected = headers.find(block, _EXPECTED_LAST_SEQUENCE)
         if expected and _number(expected) != stream.log.last_seq:
-            raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq)
+            raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq, of_stream=_text(expected))
 
     def _last_of(self, subject: bytes) -> int:
         log = self._stream.log
@@ -163,7 +165,7 @@ class Publishing:
             return
         last = self._stream.dedupe.id_of(self._stream.log.last_seq)
         if expected != last:
-            raise ApiError(Err.WRONG_LAST_MSG_ID, id=last.decode(errors="replace"))
+            raise ApiError(Err.WRONG_LAST_MSG_ID, id=_text(last), expected=_text(expected))
 
     def rollup_of(self, block: bytes) -> bytes:
         """What older messages a message replaces: `sub`, `all` or nothing; ApiError if it may not."""
@@ -268,6 +270,10 @@ class Publishing:
             block = headers.put(block, names.MSG_SIZE.encode(), b"%d" % len(payload))
             payload = b""
         stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
 
 
 def _number(text: bytes) -> int:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from millrace.jetstream.incoming import Incoming
-from millrace.jsapi import headers as names
 from millrace.jsapi.errors import ApiError, Err
 from millrace.jsapi.json_text import quoted
-from millrace.protocol import headers
 from millrace.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -20,10 +18,16 @@ if TYPE_CHECKING:
     from millrace.protocol.parser import Frame
 
 _DUPLICATE: Final = "msgid is duplicate"
+_TOO_LARGE: Final = "maximum payload exceeded"
 _TEXTS: Final = {
-    Err.MESSAGE_EXCEEDS_MAXIMUM: "maximum payload exceeded",
+    Err.MESSAGE_EXCEEDS_MAXIMUM: _TOO_LARGE,
+    Err.HEADER_EXCEEDS_MAXIMUM: _TOO_LARGE,
     Err.MESSAGE_TTL_DISABLED: "message TTL disabled",
 }
+# Where the reference has a text, and not an error of the API with its number.
+_PLAIN: Final = (Err.EXPECTED_STREAM_MISMATCH, Err.STREAM_ROLLUP_FAILED, Err.STREAM_STORE_FAILED)
+# What is found out when it is clear under which subject the message would be stored.
+_LATE: Final = (Err.STREAM_STORE_FAILED, Err.ACCOUNT_RESOURCES_EXCEEDED, Err.MESSAGE_TTL_INVALID)
 
 
 def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> dict[str, Any]:
@@ -41,23 +45,23 @@ def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> d
         if isinstance(error, StoreError):
             error = ApiError(Err.STREAM_STORE_FAILED, err=str(error))
         stream.publishing.refuse(message.reply, error)
-        if error.err is Err.STREAM_STORE_FAILED:  # all but the room for it was there
+        if error.err in _LATE:
             told["subject"] = message.subject.decode(errors="replace")
-        return told | {"error": _words(error, message.block)}
+        return told | {"error": _words(error)}
     told["subject"] = message.subject.decode(errors="replace")
     return told | {"nointerest": not stream.has_interest(message.subject)}
 
 
-def _words(error: ApiError, block: bytes) -> str:
-    """Traces say some things more exactly than answers do."""
-    found = error.description.rpartition(": ")[2]
-    if error.err is Err.WRONG_LAST_SEQUENCE:
-        expected = headers.find(block, names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode())
-        if expected and expected != found.encode():
-            return f"last sequence by subject mismatch: {expected.decode()} vs {found}"
-        expected = headers.find(block, names.EXPECTED_LAST_SEQUENCE.encode()) or b""
-        return f"last sequence mismatch: {expected.decode(errors='replace')} vs {found}"
-    if error.err is Err.WRONG_LAST_MSG_ID:
-        expected = headers.find(block, names.EXPECTED_LAST_MSG_ID.encode()) or b""
-        return f"last msgid mismatch: {quoted(expected.decode(errors='replace'))} vs {quoted(found)}"
-    return _TEXTS.get(error.err, error.description)
+def _words(error: ApiError) -> str:
+    """Traces say some things in other words than answers do."""
+    found = error.fields
+    match error.err:
+        case Err.WRONG_LAST_SEQUENCE if "of_subject" in found:
+            return f"last sequence by subject mismatch: {found['of_subject']} vs {found['seq']}"
+        case Err.WRONG_LAST_SEQUENCE:
+            return f"last sequence mismatch: {found.get('of_stream')} vs {found['seq']}"
+        case Err.WRONG_LAST_MSG_ID:
+            return f"last msgid mismatch: {quoted(str(found['expected']))} vs {quoted(str(found['id']))}"
+    if error.err in _TEXTS:
+        return _TEXTS[error.err]
+    return error.description if error.err in _PLAIN else f"{error.description} ({error.code})"

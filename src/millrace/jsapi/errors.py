@@ -396,6 +396,7 @@ class ApiError(MillraceError):
 
     def __init__(self, err: Err, /, **fields: object) -> None:
         self.err = err
+        self.fields = fields
         self.status, self.code, template = err.value
         self.description = template.format(**fields)
         super().__init__(self.description)

@@ -89,8 +89,12 @@ def _handle_signals(server: Server, handler: logging.Handler) -> None:
     def change_logs(plan: ReloadPlan) -> None:
         nonlocal handler
         if Area.LOG in plan.areas or Area.TRACE in plan.areas:
-            old, handler = handler, logs.set_up(plan.options.log)
-            logs.take_down(old)
+            try:
+                old, handler = handler, logs.set_up(plan.options.log)
+            except logs.LogError as error:  # all else is in force already
+                _log.error("%s: logging goes on as before", error)
+            else:
+                logs.take_down(old)
 
     server.reload_listeners.append(change_logs)
     loop.add_signal_handler(signal.SIGINT, stop, "interrupt")

@@ -174,7 +174,11 @@ class BackupWriter:
             self._partial.mkdir(mode=0o700, exist_ok=True)
             self._file = (self._partial / ARCHIVE).open("ab")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self.path.exists() and _replaced(self.path).exists():
+            if (
+                not self._file_is_ours()
+            ):  # another was done before we had the lock: the file is its backup now
+                raise BlockingIOError
+            if not self.path.exists() and (_replaced(self.path) / META).exists():
                 _replaced(self.path).rename(self.path)  # a crash came between
             self._file.truncate(0)  # what a crash may have left
         except BlockingIOError:
@@ -187,6 +191,13 @@ class BackupWriter:
             self._leave()
             raise TransferError(f"{self.path}: there is a backup already; --force replaces it")
         return self
+
+    def _file_is_ours(self) -> bool:
+        assert self._file is not None
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), (self._partial / ARCHIVE).stat())
+        except FileNotFoundError:
+            return False
 
     def write(self, chunk: bytes) -> None:
         assert self._file is not None
@@ -235,7 +246,8 @@ class BackupWriter:
             self.path.rename(old)
         self._partial.rename(self.path)
         _sync_folder(self.path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        if old.exists():
+            old.rename(self._partial)  # removed with what never was a backup, so that no part of it is found
 
     def _sync(self) -> None:
         assert self._file is not None
@@ -249,7 +261,7 @@ class BackupWriter:
         self._leave()
 
     def _leave(self) -> None:
-        shutil.rmtree(self._partial, ignore_errors=True)  # it has been renamed if all went well
+        shutil.rmtree(self._partial, ignore_errors=True)  # not the new backup, if all went well
         self._close()
 
     def _close(self) -> None:

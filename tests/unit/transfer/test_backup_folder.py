@@ -66,6 +66,16 @@ def test_one_that_is_there_is_replaced_whole_or_not_at_all(tmp_path: Path) -> No
     assert open_backup(tmp_path / "A").seal["digest"] != first.seal["digest"]
 
 
+def test_what_was_replaced_does_not_come_back(tmp_path: Path) -> None:
+    write(tmp_path / "A", "A", body=b"old")
+    (tmp_path / "A").rename(tmp_path / ".A.partial")  # a crash came when all but the cleaning was done
+    write(tmp_path / "B", "B")
+    assert [each.stream for each in find_backups(tmp_path)] == ["B"]
+    (tmp_path / ".A.old").mkdir()
+    assert [each.stream for each in find_backups(tmp_path)] == ["B"]
+    assert write(tmp_path / "A", "A", body=b"new").check(FORM).messages == 1
+
+
 @pytest.mark.parametrize(
     ("left", "counts"),
     [
