@@ -75,7 +75,7 @@ def test_a_range_is_read_once_whatever_happens_to_its_leader(
     assert found == list(range(1, COUNT + 1))
 
 
-@pytest.mark.parametrize("guarantee", ["dedupe", "fenced"])
+@pytest.mark.parametrize("guarantee", [pytest.param("dedupe", marks=pytest.mark.soak), "fenced"])
 def test_rows_are_written_once_whatever_happens_to_the_leader(
     cluster: Cluster, streams: ClusterStreams, guarantee: str
 ) -> None:
