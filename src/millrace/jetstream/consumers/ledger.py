@@ -163,6 +163,7 @@ class Ledger:
             due, sseq = heapq.heappop(self._later)
             waiting = self.pending.get(sseq)
             if waiting is not None and waiting.due == due and not waiting.queued:
+                waiting.due = _NEVER  # it may have been planned twice for the same moment
                 late.append(sseq)
         late.sort()
         return self._queue_those(late, now)

@@ -229,6 +229,18 @@ def test_a_delay_is_kept_whatever_the_waiting_time_is() -> None:
     assert of.next_again() == 2
 
 
+@pytest.mark.parametrize("max_deliver", [0, 2])
+def test_what_is_due_twice_at_one_moment_is_late_once(max_deliver: int) -> None:
+    of = ledger(1, max_deliver=max_deliver, backoff=(SECOND,))
+    of.nak(1)
+    assert of.next_again() == 1
+    of.pop_again()
+    of.deliver_again(1, 0)  # the clock has not moved since the first time
+    assert of.expire(SECOND) == ([1] if max_deliver else [])
+    assert of.waiting_again == (0 if max_deliver else 1)
+    assert of.expire(2 * SECOND) == []
+
+
 def test_each_delivery_has_its_own_time_with_a_backoff() -> None:
     of = ledger(1, backoff=(SECOND, 3 * SECOND))
     due = []
