@@ -147,10 +147,6 @@ class ServiceImport(Subscriber):
         self._transform = _service_transform(local, configured.subject)
         self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
 
-    def remote(self, subject: bytes) -> bytes:
-        """What the exporting account calls a `subject` of the importing one."""
-        return self._remote if self._transform is None else self._transform.rewrite(subject)
-
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
         return self.pass_on(
             target, frame, source, lambda space, route, request: space.deliver(route, request, source)
@@ -174,7 +170,8 @@ class ServiceImport(Subscriber):
         headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
         headers = _with_request_info(headers, self._request_info(source))
         space = self.exporter.space
-        route = _mapped_route(space, self.remote(target.subject))
+        subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
+        route = _mapped_route(space, subject)
         imports.hops += 1
         try:
             taken = send(space, route, make_frame(reply, headers, frame.payload()))

@@ -174,9 +174,7 @@ class BackupWriter:
             self._partial.mkdir(mode=0o700, exist_ok=True)
             self._file = (self._partial / ARCHIVE).open("ab")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if (
-                not self._file_is_ours()
-            ):  # another was done before we had the lock: the file is its backup now
+            if not self._file_is_ours():
                 raise BlockingIOError
             if not self.path.exists() and (_replaced(self.path) / META).exists():
                 _replaced(self.path).rename(self.path)  # a crash came between
@@ -193,6 +191,7 @@ class BackupWriter:
         return self
 
     def _file_is_ours(self) -> bool:
+        """Or another was done before we had the lock, and the file is part of its backup now."""
         assert self._file is not None
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), (self._partial / ARCHIVE).stat())
