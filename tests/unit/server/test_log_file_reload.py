@@ -1,0 +1,16 @@
+"""A reload that names a log file nobody can write: all else is in force, and logging goes on as before."""
+
+from pathlib import Path
+
+from millrace.testing.reference import ServerKind, ServerProcess
+from millrace.testing.wire import WireClient
+
+
+def test_a_log_file_that_can_not_be_opened_does_not_stop_a_reload(tmp_path: Path) -> None:
+    with ServerProcess(ServerKind.MILLRACE, config="max_payload: 1000") as server:
+        assert server.reload(f"max_payload: 2000\nlog_file: '{tmp_path}/none/x.log'")
+        assert "x.log: No such file or directory: logging goes on as before" in server.log
+        with WireClient.connect(server.port) as client:
+            client.handshake()
+            assert client.info["max_payload"] == 2000
+        assert server.reload(f"max_payload: 3000\nlog_file: '{tmp_path}/none/y.log'")
