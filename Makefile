@@ -21,10 +21,10 @@ run: build  ## the main job on embedded defaults: broker, gateway and pipeline o
 test: build  ## what CI runs
 	@$(MAKE) --no-print-directory -j 2 --output-sync lint collect
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
-	MILLRACE_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(INTERPRETED)
+	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(INTERPRETED)
 
 test-pure: build  ## every test on the interpreted build
-	MILLRACE_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 lint: build
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ $(INSTALLED): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
 	@# without compiled modules: `build` makes them, once, where they are used
-	MILLRACE_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
+	MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
 	@touch $@
 
 clean:

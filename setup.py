@@ -1,8 +1,8 @@
 """Compile the modules on the path of a message.
 
 Everything else about the package is in ``pyproject.toml``; the list of compiled modules is in
-``src/millrace/base/build.py``, where the running program reads it too.  A C compile that fails,
-fails the build: only ``MILLRACE_PURE=1`` gives a package without compiled modules.
+``src/millstream/base/build.py``, where the running program reads it too.  A C compile that fails,
+fails the build: only ``MILLSTREAM_PURE=1`` gives a package without compiled modules.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 HERE = Path(__file__).parent
-build = runpy.run_path(str(HERE / "src/millrace/base/build.py"))
+build = runpy.run_path(str(HERE / "src/millstream/base/build.py"))
 
 FLAGS = ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-sign-compare"]
 X86_FLAGS = ["-mcrc32"]  # allows the instruction; no compiler uses it of its own accord

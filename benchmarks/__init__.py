@@ -1,1 +1,1 @@
-"""Side-by-side benchmarks of Millrace and nats-server.  Start with ``README.md``."""
+"""Side-by-side benchmarks of Millstream and nats-server.  Start with ``README.md``."""

@@ -19,14 +19,14 @@ from benchmarks.stream_store import STORE, StoreWorkload
 from benchmarks.stream_workloads import STREAMS, StreamWorkload
 from benchmarks.wire import WireError
 from benchmarks.workloads import CORE, Workload
-from millrace.testing.reference import ServerKind, ServerProcessError
+from millstream.testing.reference import ServerKind, ServerProcessError
 
 application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @application.callback()
 def benchmarks() -> None:
-    """Measure Millrace beside nats-server, in the same minutes on the same machine."""
+    """Measure Millstream beside nats-server, in the same minutes on the same machine."""
 
 
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds on each server.")]
@@ -49,7 +49,7 @@ def core(
     quick: Quick = False,
     only: Only = None,
     json: Json = None,
-    ours: Ours = ServerKind.MILLRACE,
+    ours: Ours = ServerKind.MILLSTREAM,
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publish, subscribe and request/reply."""
@@ -72,7 +72,7 @@ def streams(
     quick: Quick = False,
     only: Only = None,
     json: Json = None,
-    ours: Ours = ServerKind.MILLRACE,
+    ours: Ours = ServerKind.MILLSTREAM,
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publishing into streams, what they cost in memory and on disk, and restarting with them."""
@@ -96,7 +96,7 @@ def consumers(
     quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a tenth of the size.")] = False,
     only: Only = None,
     json: Json = None,
-    ours: Ours = ServerKind.MILLRACE,
+    ours: Ours = ServerKind.MILLSTREAM,
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Reading streams through consumers, many idle consumers, and restarting with them."""
@@ -113,7 +113,7 @@ def snapshots(
     quick: Annotated[bool, typer.Option("--quick", help="Three rounds of a tenth of the size.")] = False,
     only: Only = None,
     json: Json = None,
-    ours: Ours = ServerKind.MILLRACE,
+    ours: Ours = ServerKind.MILLSTREAM,
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Taking a stream out of a server and putting it into another: time, size, memory."""
@@ -130,7 +130,7 @@ def gateway(
     quick: Quick = False,
     only: Only = None,
     json: Json = None,
-    ours: Ours = ServerKind.MILLRACE,
+    ours: Ours = ServerKind.MILLSTREAM,
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publishing and reading over HTTP, in front of each server; and on other HTTP servers."""
@@ -182,7 +182,7 @@ def spark_archive(
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """A stream into Parquet by `millrace pipeline run`, and the memory that all its processes take."""
+    """A stream into Parquet by `millstream pipeline run`, and the memory that all its processes take."""
     from benchmarks import spark_archive as archive
 
     console = wide_console()
@@ -197,7 +197,7 @@ def spark_archive(
 
 @application.command()
 def publishers(
-    server: Annotated[ServerKind, typer.Option(help="Into which.")] = ServerKind.MILLRACE,
+    server: Annotated[ServerKind, typer.Option(help="Into which.")] = ServerKind.MILLSTREAM,
     messages: Annotated[int, typer.Option(min=10_000, help="Messages of a round.")] = 100_000,
     rounds: Rounds = 5,
 ) -> None:

@@ -30,7 +30,7 @@ from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, remove
 from benchmarks.wire import Address, dial, payloads
 from benchmarks.workloads import Target
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 _PAYLOAD: Final = 128
 _BODY: Final = payloads(1, _PAYLOAD, seed=3)[0]
@@ -93,7 +93,7 @@ class Meanwhile:
 
 def arrow_url(address: Address, stream: str) -> str:
     with dial(address, greeting=b"SUB _INBOX.a 1\r\n") as connection:
-        connection.sendall(b"PUB $MILLRACE.ARROW.INFO _INBOX.a 0\r\n\r\n")
+        connection.sendall(b"PUB $MILLSTREAM.ARROW.INFO _INBOX.a 0\r\n\r\n")
         seen = b""
         while seen.count(b"\r\n") < 2:
             seen += connection.recv(65536)
@@ -181,6 +181,6 @@ def disturbance(target: Target, count: int, rounds: int) -> Table:
 def compare(rounds: int, messages: int, console: Console) -> None:
     """Measure the Arrow endpoint."""
     console.print(machine.describe())
-    with streaming(ServerKind.MILLRACE) as target:
+    with streaming(ServerKind.MILLSTREAM) as target:
         console.print(reading(target, messages, rounds))
         console.print(disturbance(target, messages, rounds))

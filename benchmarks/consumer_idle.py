@@ -20,7 +20,7 @@ from benchmarks.stream_store import (
 from benchmarks.stream_wire import Messages, create, request
 from benchmarks.wire import Address
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _DURABLES: Final = 1_000
 _PUBLISHED: Final = 150_000
@@ -76,7 +76,7 @@ class IdleRestart(Prepared):
 
     def __init__(self, kind: ServerKind, scale: float) -> None:
         self._kind = kind
-        self._left = Path(tempfile.mkdtemp(prefix="millrace-bench-"))
+        self._left = Path(tempfile.mkdtemp(prefix="millstream-bench-"))
         with ServerProcess(kind, jetstream=True, store_dir=self._left) as server:
             make_durables(Address(server.host, server.port), "A", at_once=_AT_ONCE)
             server.kill()

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from benchmarks.crew import process_cpu_s
 from benchmarks.wire import Address, WireError
-from millrace.gateway.app import build_app
-from millrace.gateway.settings import Nats, Settings
+from millstream.gateway.app import build_app
+from millstream.gateway.settings import Nats, Settings
 
 OWN: Final = "ours"
 _PATIENCE_S: Final = 60.0
 _APPLICATION: Final = f"{__name__}:application"
 _BROKER: Final = "GATEWAY_BENCHMARK_BROKER"
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    OWN: ("millrace", "gateway", "--host", "127.0.0.1", "-p", "{port}", "--server", "{broker}"),
+    OWN: ("millstream", "gateway", "--host", "127.0.0.1", "-p", "{port}", "--server", "{broker}"),
     "uvicorn": (
         *("uvicorn", _APPLICATION, "--factory", "--port", "{port}"),
         *("--http", "httptools", "--loop", "uvloop", "--no-access-log", "--log-level", "error"),

@@ -18,12 +18,12 @@ import typer
 from benchmarks.servers import running
 from benchmarks.wire import Address
 from benchmarks.workloads import CORE, Target, Workload
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 
 def profile(
     workload: Annotated[str, typer.Argument(help="A workload of `python -m benchmarks core`.")],
-    server: Annotated[ServerKind, typer.Option(help="What to profile.")] = ServerKind.MILLRACE,
+    server: Annotated[ServerKind, typer.Option(help="What to profile.")] = ServerKind.MILLSTREAM,
     seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 5.0,
     lines: Annotated[int, typer.Option(min=1, help="How many functions to print.")] = 40,
     keep: Annotated[Path | None, typer.Option(help="Keep perf's recording in this file.")] = None,

@@ -1,6 +1,6 @@
 """Who publishes into a stream, and how fast: nats-py, the lean client, and the Spark sink without Spark.
 
-    python -m benchmarks publishers [--server millrace] [--messages 100000] [--rounds 5]
+    python -m benchmarks publishers [--server millstream] [--messages 100000] [--rounds 5]
 
 All take turns on one server, a round each, and wait for every acknowledgement; the figure is the median of
 the ratios to nats-py's `publish_async` of the same turn.  For the sink, `dedupe` beside `at-least-once`
@@ -20,16 +20,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from millrace.spark.connecting import close_idle_links
-from millrace.spark.options import ConnectionOptions, SinkOptions
-from millrace.spark.sink import batch_writer
-from millrace.spark.writing.identity import TaskIdentity
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.async_publisher import AsyncPublisher
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.blocking_publisher import BlockingPublisher
-from millrace.wire.options import LinkOptions, parse_servers
-from millrace.wire.publishing import Receipts
+from millstream.spark.connecting import close_idle_links
+from millstream.spark.options import ConnectionOptions, SinkOptions
+from millstream.spark.sink import batch_writer
+from millstream.spark.writing.identity import TaskIdentity
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.async_publisher import AsyncPublisher
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.blocking_publisher import BlockingPublisher
+from millstream.wire.options import LinkOptions, parse_servers
+from millstream.wire.publishing import Receipts
 
 _BODY: Final = b"x" * 128
 _WINDOW: Final = 4000

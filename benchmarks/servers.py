@@ -5,10 +5,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import millrace
+import millstream
 from benchmarks.wire import Address
 from benchmarks.workloads import Target
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @contextmanager
@@ -28,8 +28,8 @@ def streaming(kind: ServerKind, setting: str = "") -> Iterator[Target]:
 
 def identity(kind: ServerKind) -> str:
     """Name, version and build of what `kind` starts."""
-    if kind is ServerKind.MILLRACE:
-        return f"millrace {millrace.__version__} ({millrace.BUILD})"
+    if kind is ServerKind.MILLSTREAM:
+        return f"millstream {millstream.__version__} ({millstream.BUILD})"
     with running(kind) as target:
         return f"nats-server {_announced_version(target.address)}"
 

@@ -1,4 +1,4 @@
-"""A long stream into Parquet by `millrace pipeline run`, and whether its memory stays flat.
+"""A long stream into Parquet by `millstream pipeline run`, and whether its memory stays flat.
 
 The command runs as a user runs it, in processes of its own; every half second the memory in RAM of each
 kind is noted: the driver's Python, the JVM, all Python workers together, and the server.  Flat means that
@@ -28,7 +28,7 @@ from benchmarks.spark_session import process_memory
 from benchmarks.spark_streams import PLAIN, fill, site
 from benchmarks.stream_store import resident_mib
 from benchmarks.wire import WireError
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 _LOOK_S: Final = 0.5
 _PARTS: Final = 8  # lines of the report
@@ -77,8 +77,8 @@ def measure(messages: int, batch: int, progress: Callable[[str], None]) -> Outco
     """Fill a stream, archive it, and count what is in the table."""
     described = machine.describe()
     with (
-        tempfile.TemporaryDirectory(prefix="millrace-bench-") as name,
-        site(ServerKind.MILLRACE) as server,
+        tempfile.TemporaryDirectory(prefix="millstream-bench-") as name,
+        site(ServerKind.MILLSTREAM) as server,
     ):
         progress(f"{messages:,} messages")
         fill(server, PLAIN, messages)
@@ -104,7 +104,7 @@ def _file(folder: Path, url: str, batch: int) -> Path:
 
 
 def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) -> tuple[list[Look], float]:
-    command = [sys.executable, "-m", "millrace", "pipeline", "run", str(file), "--once", "--json"]
+    command = [sys.executable, "-m", "millstream", "pipeline", "run", str(file), "--once", "--json"]
     looks: list[Look] = []
     began = time.perf_counter()
     with log.open("w") as output:

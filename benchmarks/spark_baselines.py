@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from benchmarks.spark_plain import read_nats_py, read_plain
 from benchmarks.wire import Address
-from millrace.spark.schema import arrow_schema, default_schema
+from millstream.spark.schema import arrow_schema, default_schema
 
 _ROWS: Final = 10_000
 

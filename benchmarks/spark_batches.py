@@ -15,7 +15,7 @@ from benchmarks.spark_session import Spark
 from benchmarks.spark_streams import PLAIN, Site
 from benchmarks.stream_wire import remove, request
 from benchmarks.wire import WireError
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 MILLISECONDS: Final = "ms"
 _ROWS: Final = 1_000
@@ -92,7 +92,7 @@ def entrants(spark: Spark, sites: list[Site]) -> list[Entrant]:
     floor = Query(spark, sites[0], "", "")
     found = [Entrant(_FLOOR, "micro-batch, Spark's own source to noop", floor.measure, MILLISECONDS)]
     for site in sites:
-        for transport in ("arrow", "pull") if site.kind is ServerKind.MILLRACE else ("pull",):
+        for transport in ("arrow", "pull") if site.kind is ServerKind.MILLSTREAM else ("pull",):
             for guarantee in ("", "dedupe", "fenced"):
                 query = Query(spark, site, transport, guarantee)
                 target = f"sink, {guarantee}" if guarantee else "noop"

@@ -17,7 +17,7 @@ from benchmarks.spark_plain import drain
 from benchmarks.spark_session import Spark, to_noop, to_parquet
 from benchmarks.spark_streams import HEADED, MARK, PLAIN, Site
 from benchmarks.wire import WireError
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 BAR_WIRE: Final = 2.0
 BAR_ARROW: Final = 4.0
@@ -66,8 +66,8 @@ def _free(way: Way) -> Way:
 
 
 _WAYS: Final[dict[tuple[ServerKind, str], tuple[Way, ...]]] = {
-    (ServerKind.MILLRACE, "noop"): (_PLAIN, _WIRE, _two(_WIRE), _ARROW, _two(_ARROW), _READY),
-    (ServerKind.MILLRACE, "Parquet"): (_PLAIN, _free(_WIRE), _free(_ARROW), _two(_ARROW)),
+    (ServerKind.MILLSTREAM, "noop"): (_PLAIN, _WIRE, _two(_WIRE), _ARROW, _two(_ARROW), _READY),
+    (ServerKind.MILLSTREAM, "Parquet"): (_PLAIN, _free(_WIRE), _free(_ARROW), _two(_ARROW)),
     (ServerKind.NATS_SERVER, "noop"): (_PLAIN, _WIRE, _NATS_PY),
     (ServerKind.NATS_SERVER, "Parquet"): (_PLAIN, _free(_WIRE)),
 }

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.spark_baselines import BASELINES
-from millrace.spark.source import JetStreamDataSource
+from millstream.spark.source import JetStreamDataSource
 
 SETTINGS: Final[dict[str, str]] = {
     "spark.master": "local[2]",
@@ -75,8 +75,8 @@ def started(settings: dict[str, str] = SETTINGS) -> Iterator[Spark]:
     others = os.environ.get("PYTHONPATH")
     # Workers import the baselines from here.
     os.environ["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{others}" if others else str(_ROOT)
-    with tempfile.TemporaryDirectory(prefix="millrace-bench-", ignore_cleanup_errors=True) as name:
-        builder: Any = SparkSession.builder.appName("millrace benchmarks")
+    with tempfile.TemporaryDirectory(prefix="millstream-bench-", ignore_cleanup_errors=True) as name:
+        builder: Any = SparkSession.builder.appName("millstream benchmarks")
         local = {"spark.local.dir": f"{name}/local", "spark.sql.warehouse.dir": f"{name}/warehouse"}
         for key, value in {**settings, **_QUIET, **local}.items():
             builder = builder.config(key, value)

@@ -11,7 +11,7 @@ from benchmarks.contest import Entrant, Result, hold
 from benchmarks.spark_report import About
 from benchmarks.spark_session import SETTINGS, Spark, started
 from benchmarks.spark_streams import HEADED, PLAIN, Site, fill, site
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 GROUPS: Final = ("reading", "sink", "batches")
 _MESSAGES: Final = 2_000_000
@@ -28,7 +28,7 @@ def measure(
     count = max(_SMALLEST, int(_MESSAGES * scale) // 10_000 * 10_000)
     results: list[Result] = []
     with ExitStack() as stack:
-        sites = [stack.enter_context(site(kind)) for kind in (ServerKind.MILLRACE, ServerKind.NATS_SERVER)]
+        sites = [stack.enter_context(site(kind)) for kind in (ServerKind.MILLSTREAM, ServerKind.NATS_SERVER)]
         for each in sites:
             for stream in (PLAIN, HEADED):
                 progress(f"{each.kind}: {count:,} messages")
@@ -72,5 +72,5 @@ def _chosen(group: str, rows: list[Entrant], only: Sequence[str]) -> list[Entran
 
 def _versions() -> str:
     packages = (f"{name} {importlib.metadata.version(name)}" for name in ("pyspark", "pyarrow"))
-    kinds = (servers.identity(kind) for kind in (ServerKind.MILLRACE, ServerKind.NATS_SERVER))
+    kinds = (servers.identity(kind) for kind in (ServerKind.MILLSTREAM, ServerKind.NATS_SERVER))
     return ", ".join([*kinds, *packages])

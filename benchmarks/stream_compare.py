@@ -1,4 +1,4 @@
-"""Millrace, which syncs before it acknowledges, beside nats-server as it is and nats-server that syncs too.
+"""Millstream, which syncs before it acknowledges, beside nats-server as it is and nats-server that syncs too.
 
 As in ``compare``, servers take turns, and neighbouring rounds are a pair.
 """
@@ -11,7 +11,7 @@ from benchmarks.servers import streaming
 from benchmarks.stream_store import StoreWorkload
 from benchmarks.stream_workloads import StreamWorkload
 from benchmarks.workloads import Outcome, Target, Workload
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 _WARM_SCALE = 0.1
 _SYNCED = "sync_interval: always"

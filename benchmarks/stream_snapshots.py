@@ -1,7 +1,7 @@
 """A million messages taken out of a server and put into another: time, size and memory.
 
 Each side takes a snapshot of its own stream and restores its own archive, over the wire and with the same
-client, which acknowledges at once and keeps nothing.  `command` is what a user runs: `millrace backup`,
+client, which acknowledges at once and keeps nothing.  `command` is what a user runs: `millstream backup`,
 which writes, syncs, digests and reads back.
 """
 
@@ -29,10 +29,10 @@ from benchmarks.stream_store import (
 from benchmarks.stream_wire import Messages
 from benchmarks.wire import WireError
 from benchmarks.workloads import Figure, Outcome
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.transfer.api import JetStreamApi
-from millrace.transfer.restoring import from_chunks, send_archive
-from millrace.transfer.snapshots import Snapshot
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.transfer.api import JetStreamApi
+from millstream.transfer.restoring import from_chunks, send_archive
+from millstream.transfer.snapshots import Snapshot
 
 _READ: Final = 512 * 1024
 
@@ -72,7 +72,7 @@ class Restores(_Filled):
 
     def __init__(self, kind: ServerKind, scale: float) -> None:
         super().__init__(kind, scale)
-        self._folder = tempfile.TemporaryDirectory(prefix="millrace-bench-")
+        self._folder = tempfile.TemporaryDirectory(prefix="millstream-bench-")
         self._archive = Path(self._folder.name, "archive")
         asyncio.run(take(self._server, self._messages.stream, self._archive))
 
@@ -98,11 +98,11 @@ class Restores(_Filled):
 
 
 class Command(_Filled):
-    """`millrace backup`, as a process of its own."""
+    """`millstream backup`, as a process of its own."""
 
     def run(self) -> Outcome:
-        with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
-            command = [sys.executable, "-m", "millrace", "backup", folder, "--json"]
+        with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
+            command = [sys.executable, "-m", "millstream", "backup", folder, "--json"]
             began = time.perf_counter()
             pid = os.posix_spawn(
                 sys.executable,
@@ -113,7 +113,7 @@ class Command(_Filled):
             _, status, usage = os.wait4(pid, 0)
             seconds = time.perf_counter() - began
         if status != 0:
-            raise WireError("millrace backup failed")
+            raise WireError("millstream backup failed")
         figures = {
             "time": Figure(seconds * 1000, MILLISECONDS),
             "memory": Figure(usage.ru_maxrss / 1024, MEBIBYTES),
@@ -171,5 +171,5 @@ async def put(server: ServerProcess, stream: str, path: Path) -> tuple[int, floa
 SNAPSHOTS: Final = (
     StoreWorkload("snapshot", "snapshot of a million messages", ("time", "size", "growth"), Snapshots, 5),
     StoreWorkload("restore", "restore of a million messages", ("time", "growth"), Restores, 5),
-    StoreWorkload("backup-command", "millrace backup of them", ("time", "memory"), Command, 3),
+    StoreWorkload("backup-command", "millstream backup of them", ("time", "memory"), Command, 3),
 )

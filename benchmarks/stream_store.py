@@ -18,7 +18,7 @@ from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, stored
 from benchmarks.wire import Address, WireError
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 MEBIBYTES: Final = "MiB"
 MILLISECONDS: Final = "ms"
@@ -92,7 +92,7 @@ class Restart(Prepared):
     def __init__(self, kind: ServerKind, scale: float) -> None:
         self._kind = kind
         self._messages = Messages("R", 128, int(MILLION * scale))
-        self._left = Path(tempfile.mkdtemp(prefix="millrace-bench-"))
+        self._left = Path(tempfile.mkdtemp(prefix="millstream-bench-"))
         with ServerProcess(kind, jetstream=True, store_dir=self._left) as server:
             fill(server, self._messages)
             self._disk = bytes_below(self._left) / self._messages.count
@@ -124,7 +124,7 @@ class Restart(Prepared):
 @contextmanager
 def copy_of(folder: Path) -> Iterator[Path]:
     """A copy of a folder, for as long as the round takes."""
-    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as above:
+    with tempfile.TemporaryDirectory(prefix="millstream-bench-") as above:
         copied = Path(above, "store")
         shutil.copytree(folder, copied)
         os.sync()  # so that the round does not wait for the copy

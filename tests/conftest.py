@@ -16,9 +16,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from millrace.base.build import pure_requested
-from millrace.testing.nursery import Nursery
-from millrace.testing.reference import ServerKind, ServerProcess, inherited_environment
+from millstream.base.build import pure_requested
+from millstream.testing.nursery import Nursery
+from millstream.testing.reference import ServerKind, ServerProcess, inherited_environment
 
 _IDLE_SERVERS_KEPT = 12
 _CONFORMANCE = Path(__file__).parent / "compat"  # where nothing but the server is under test
@@ -26,8 +26,8 @@ _CONFORMANCE = Path(__file__).parent / "compat"  # where nothing but the server 
 ServerFactory = Callable[..., ServerProcess]
 
 # How long one example takes says more about what else the machine does than about the code.
-hypothesis.settings.register_profile("millrace", deadline=None)
-hypothesis.settings.load_profile("millrace")
+hypothesis.settings.register_profile("millstream", deadline=None)
+hypothesis.settings.load_profile("millstream")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -165,8 +165,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The Spark session of this process, with the settings of a pipeline; started when first asked for."""
     from pyspark.sql import SparkSession
 
-    from millrace.spark.jobs.settings import Pipeline
-    from millrace.spark.pipeline.session import session_settings
+    from millstream.spark.jobs.settings import Pipeline
+    from millstream.spark.pipeline.session import session_settings
 
     folder = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would use any python3

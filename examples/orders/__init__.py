@@ -1,1 +1,1 @@
-"""An order desk on Millrace: one stream, three consumers, a gateway and a Spark pipeline."""
+"""An order desk on Millstream: one stream, three consumers, a gateway and a Spark pipeline."""

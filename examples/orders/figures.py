@@ -62,7 +62,7 @@ class Watcher:
         self._ack_times[sample["consumer"]].append(sample["ack_time"] / 1e6)
 
     def pipeline_said(self, line: str) -> None:
-        """A line of `millrace pipeline run --json`."""
+        """A line of `millstream pipeline run --json`."""
         if line.startswith("{"):
             said = json.loads(line)
             if "job" in said:

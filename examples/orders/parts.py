@@ -40,7 +40,7 @@ class Part:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "millrace",
+                "millstream",
                 *self._arguments,
                 stdin=DEVNULL,
                 stdout=log if self._on_line is None else PIPE,

@@ -58,7 +58,7 @@ def parse(source: Any) -> Answer:
 
 async def ask(connection: Client) -> dict[str, Any]:
     """Where the endpoint is."""
-    reply = await connection.request("$MILLRACE.ARROW.INFO", b"", timeout=10)
+    reply = await connection.request("$MILLSTREAM.ARROW.INFO", b"", timeout=10)
     info: dict[str, Any] = json.loads(reply.data)
     return info
 

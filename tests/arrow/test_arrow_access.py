@@ -17,10 +17,10 @@ import nkeys
 import pytest
 from arrow_kit import ask, fill, parse, publish, read
 
-from millrace import Server
-from millrace.config.load import load
-from millrace.server.reload import reload_configuration
-from millrace.testing.certs import CertificateAuthority
+from millstream import Server
+from millstream.config.load import load
+from millstream.server.reload import reload_configuration
+from millstream.testing.certs import CertificateAuthority
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def test_an_nkey_gets_a_ticket_and_is_held_to_its_permissions(tmp_path: Pa
     text = f"""authorization {{ users: [
         {{user: admin, password: p}}
         {{nkey: {public}, permissions: {{
-            publish: ["$MILLRACE.ARROW.INFO", "$JS.API.DIRECT.GET.S"], subscribe: "_INBOX.>"}} }}
+            publish: ["$MILLSTREAM.ARROW.INFO", "$JS.API.DIRECT.GET.S"], subscribe: "_INBOX.>"}} }}
     ] }}"""
     async with serving(tmp_path, text, user="admin", password="p") as server:
         ticket = await ticket_of(server, nkeys_seed=str(seed))
@@ -155,7 +155,7 @@ async def test_a_ticket_needs_the_permission_to_ask_for_it(tmp_path: Path) -> No
     async with serving(tmp_path, text, user="admin", password="p") as server:
         client = await nats.connect(server.client_url, user="other", password="p")
         with pytest.raises(nats.errors.TimeoutError):
-            await client.request("$MILLRACE.ARROW.INFO", timeout=0.5)
+            await client.request("$MILLSTREAM.ARROW.INFO", timeout=0.5)
         await client.close()
 
 

@@ -16,9 +16,9 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.js.api import StorageType, StreamConfig
 
-from millrace import Server
-from millrace.config.load import load
-from millrace.server.reload import reload_configuration
+from millstream import Server
+from millstream.config.load import load
+from millstream.server.reload import reload_configuration
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_a_stream_is_a_table(server: Server, connection: Client) -> None:
     assert answer.column("seq") == list(range(1, 26))
     assert answer.column("subject")[:3] == ["S.1", "S.2", "S.3"]
     assert set(answer.column("stream")) == {"S"}
-    assert answer.about[-1] == {"millrace.through": "25", "millrace.end": "25"}
+    assert answer.about[-1] == {"millstream.through": "25", "millstream.end": "25"}
 
 
 async def test_the_answer_says_what_it_covers(server: Server, connection: Client) -> None:
@@ -68,11 +68,11 @@ async def test_the_answer_says_what_it_covers(server: Server, connection: Client
     info = await connection.jetstream().stream_info("S")
     answer = await read(server.arrow_url, "S", "?from=2&to=100")
     about = answer.metadata
-    assert (about["millrace.version"], about["millrace.stream"]) == ("1", "S")
-    assert (about["millrace.first"], about["millrace.last"]) == ("2", "25")
-    assert (about["millrace.stream_first"], about["millrace.stream_last"]) == ("4", "25")
+    assert (about["millstream.version"], about["millstream.stream"]) == ("1", "S")
+    assert (about["millstream.first"], about["millstream.last"]) == ("2", "25")
+    assert (about["millstream.stream_first"], about["millstream.stream_last"]) == ("4", "25")
     raw_info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
-    assert about["millrace.created"] == raw_info["created"]
+    assert about["millstream.created"] == raw_info["created"]
     assert info.state.first_seq == 4
     assert answer.column("seq") == list(range(4, 26))
 
@@ -92,7 +92,7 @@ async def test_a_range_with_nothing_in_it_ends_as_others_do(
     await fill(connection, "S", 25)
     answer = await read(server.arrow_url, "S", query)
     assert answer.table.num_rows == 0
-    assert answer.about[-1]["millrace.end"] == "0"
+    assert answer.about[-1]["millstream.end"] == "0"
 
 
 async def test_a_stream_in_memory_is_read_too(server: Server, connection: Client) -> None:
@@ -124,8 +124,8 @@ async def test_a_long_range_comes_in_batches_that_say_how_far_they_go(
     await fill(connection, "S", 25_000)
     answer = await read(server.arrow_url, "S", "?columns=seq")
     assert [batch.num_rows for batch in answer.batches] == [10_000, 10_000, 5_000]
-    assert [about["millrace.through"] for about in answer.about] == ["10000", "20000", "25000"]
-    assert ["millrace.end" in about for about in answer.about] == [False, False, True]
+    assert [about["millstream.through"] for about in answer.about] == ["10000", "20000", "25000"]
+    assert ["millstream.end" in about for about in answer.about] == [False, False, True]
 
 
 async def test_ranges_are_read_side_by_side(server: Server, connection: Client) -> None:
@@ -161,8 +161,8 @@ async def test_a_head_request_has_the_headers_alone(server: Server, connection: 
     answer = await raw(server.arrow_url, b"HEAD /arrow/v1/streams/S?from=2 HTTP/1.1\r\nHost: x\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert body == b""
-    assert b"\r\nMillrace-First: 2\r\n" in head
-    assert b"\r\nMillrace-Last: 7\r\n" in head
+    assert b"\r\nMillstream-First: 2\r\n" in head
+    assert b"\r\nMillstream-Last: 7\r\n" in head
     assert b"\r\nContent-Type: application/vnd.apache.arrow.stream\r\n" in head
 
 
@@ -206,10 +206,10 @@ async def test_a_server_without_jetstream_has_no_endpoint() -> None:
 async def test_it_can_be_switched_off_and_put_elsewhere(tmp_path: Path) -> None:
     base = f'listen: "127.0.0.1:-1", jetstream {{ store_dir: "{tmp_path}" }}'
     config = tmp_path / "server.conf"
-    config.write_text(f"{base}, millrace {{ arrow: false }}")
+    config.write_text(f"{base}, millstream {{ arrow: false }}")
     async with Server(options=load(config)) as off:
         assert "arrow" not in off.ports()
-    config.write_text(f"{base}, millrace {{ arrow {{ port: -1, advertise: data.example.com }} }}")
+    config.write_text(f"{base}, millstream {{ arrow {{ port: -1, advertise: data.example.com }} }}")
     async with Server(options=load(config)) as on:
         client = await nats.connect(on.client_url)
         port = urlsplit(on.arrow_url).port
@@ -221,7 +221,7 @@ async def test_on_all_interfaces_a_client_is_told_the_address_it_came_by(tmp_pat
     config = tmp_path / "server.conf"
     config.write_text(
         f'listen: "127.0.0.1:-1", jetstream {{ store_dir: "{tmp_path}" }}, '
-        'millrace { arrow { listen: "0.0.0.0:-1" } }'
+        'millstream { arrow { listen: "0.0.0.0:-1" } }'
     )
     async with Server(options=load(config)) as wide:
         client = await nats.connect(wide.client_url)
@@ -236,7 +236,7 @@ async def test_more_clients_than_are_served_at_a_time_wait(tmp_path: Path) -> No
     config = tmp_path / "server.conf"
     config.write_text(
         f'listen: "127.0.0.1:-1", jetstream {{ store_dir: "{tmp_path}" }}, '
-        "millrace { arrow { max_clients: 2 } }"
+        "millstream { arrow { max_clients: 2 } }"
     )
     async with Server(options=load(config)) as narrow:
         client = await nats.connect(narrow.client_url)
@@ -304,5 +304,5 @@ async def test_a_stream_that_takes_its_name_again_is_another_one(server: Server,
     await connection.jetstream().delete_stream("S")
     await fill(connection, "S", 2)
     after = await read(server.arrow_url, "S")
-    assert before.metadata["millrace.created"] != after.metadata["millrace.created"]
+    assert before.metadata["millstream.created"] != after.metadata["millstream.created"]
     assert after.column("seq") == [1, 2]

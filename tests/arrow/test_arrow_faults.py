@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 from arrow_kit import fill, parse, publish, read, read_now
 
-from millrace import Server
-from millrace.jetstream.stream import Stream
-from millrace.server.arrow import conversation
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream import Server
+from millstream.jetstream.stream import Stream
+from millstream.server.arrow import conversation
+from millstream.testing.reference import ServerKind, ServerProcess
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
 
@@ -64,7 +64,7 @@ def test_a_server_that_ends_cuts_its_answers(tmp_path: Path, how: signal.Signals
         await publish(client, "S", LARGE, size=100_000)
         await client.close()
 
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True) as server:
         asyncio.run(prepare(server.client_url))
         url = server.wait_for_log(r"Serving streams as Arrow on (\S+)").group(1)
         client, response = begin(url)
@@ -97,8 +97,8 @@ async def test_a_stream_that_is_deleted_ends_the_answer_with_a_word(tmp_path: Pa
 
         with pytest.raises((http.client.IncompleteRead, OSError)):
             await asyncio.to_thread(go_on)
-        assert told[-1] == {b"millrace.error": b"stream S was deleted"}
-        assert not any(b"millrace.end" in about for about in told)
+        assert told[-1] == {b"millstream.error": b"stream S was deleted"}
+        assert not any(b"millstream.end" in about for about in told)
         response.close()
         client.close()
         await connection.close()
@@ -189,12 +189,12 @@ async def test_damage_is_left_out_named_and_counted(tmp_path: Path) -> None:
         break_record(tmp_path, b"17 ")
         answer = await read(server.arrow_url, "S")
         assert answer.column("seq") == [seq for seq in range(1, 51) if seq != 17]
-        assert answer.about[-1]["millrace.damaged"] == "17"
-        assert answer.about[-1]["millrace.end"] == "49"
+        assert answer.about[-1]["millstream.damaged"] == "17"
+        assert answer.about[-1]["millstream.end"] == "49"
         info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
         assert info["state"]["lost"]["msgs"] == [17]
         again = await read(server.arrow_url, "S")
-        assert "millrace.damaged" not in again.about[-1]
+        assert "millstream.damaged" not in again.about[-1]
         assert again.table.num_rows == 49
         await connection.close()
 
@@ -216,11 +216,14 @@ async def test_ranges_are_exact_while_messages_come_and_go(tmp_path: Path) -> No
         for _ in range(15):
             answer = await read(server.arrow_url, "S", "?columns=seq,data")
             found = answer.column("seq")
-            first, last = int(answer.metadata["millrace.stream_first"]), int(answer.metadata["millrace.last"])
+            first, last = (
+                int(answer.metadata["millstream.stream_first"]),
+                int(answer.metadata["millstream.last"]),
+            )
             # What was purged while it was read may be missing at the beginning, and only there; even all.
             assert found == list(range(last - len(found) + 1, last + 1))
             assert not found or found[0] >= first
-            assert int(answer.about[-1]["millrace.end"]) == len(found)
+            assert int(answer.about[-1]["millstream.end"]) == len(found)
         done.set()
         await disturbing
         await connection.close()
@@ -232,7 +235,7 @@ def test_after_a_crash_the_rows_are_those_that_were_acknowledged(tmp_path: Path)
         await fill(client, "S", 1_000)
         await client.close()
 
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=tmp_path) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=tmp_path) as server:
         asyncio.run(prepare(server.client_url))
         server.kill()
         server.start()

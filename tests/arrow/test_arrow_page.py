@@ -9,7 +9,7 @@ from typing import Any
 import nats
 import pytest
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "arrow.md"
 EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
@@ -23,7 +23,7 @@ USERS = """
 @pytest.fixture(scope="module")
 def names() -> Iterator[dict[str, Any]]:
     """What the examples presuppose: a server, and a stream of orders."""
-    with ServerProcess(ServerKind.MILLRACE, config=USERS, jetstream=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, config=USERS, jetstream=True) as server:
         asyncio.run(_order(server.client_url))
         base = server.wait_for_log(r"Serving streams as Arrow on (\S+)").group(1)
         yield {"url": f"{base}/arrow/v1/streams/ORDERS", "server": server.client_url, "__name__": "__main__"}

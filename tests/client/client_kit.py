@@ -11,11 +11,11 @@ from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 from nats.js.errors import NotFoundError
 
-import millrace.client
-from millrace.base.ids import nuid
-from millrace.client import Client, OrderedConsumer, OrderedMessage
-from millrace.testing.frame_proxy import Fate, Frame
-from millrace.testing.reference import ServerProcess
+import millstream.client
+from millstream.base.ids import nuid
+from millstream.client import Client, OrderedConsumer, OrderedMessage
+from millstream.testing.frame_proxy import Fate, Frame
+from millstream.testing.reference import ServerProcess
 
 PATIENCE_S: Final = 30.0
 BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
@@ -32,7 +32,7 @@ async def connect_quickly(server: int | list[str], **options: Any) -> Client:
 
     settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 10}
     urls = server if isinstance(server, list) else f"nats://127.0.0.1:{server}"
-    return await millrace.client.connect(urls, **{**settings, **options})
+    return await millstream.client.connect(urls, **{**settings, **options})
 
 
 class Lab:

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from millrace.testing.ports import free_ports
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.ports import free_ports
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _SIZE: Final = 3
 

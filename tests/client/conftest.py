@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from client_kit import Connect, Lab, connect_quickly
 
-from millrace.client import Client
-from millrace.testing.reference import ServerProcess
+from millstream.client import Client
+from millstream.testing.reference import ServerProcess
 
 
 @pytest.fixture(autouse=True)

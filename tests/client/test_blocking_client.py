@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from client_kit import BEAT_S, PATIENCE_S
 
-from millrace.base.ids import nuid
-from millrace.client import (
+from millstream.base.ids import nuid
+from millstream.client import (
     BlockingClient,
     ClientClosed,
     ClientError,
@@ -17,9 +17,9 @@ from millrace.client import (
     StreamNotFound,
     connect_blocking,
 )
-from millrace.client.blocking import BlockingOrderedConsumer
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.client.blocking import BlockingOrderedConsumer
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 EXAMPLE = re.compile(r"```python\n(.*?)```\n```text\n(.*?)```", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The ordered consumer on a real cluster: Millrace has none, its users may."""
+"""The ordered consumer on a real cluster: Millstream has none, its users may."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from client_kit import BEAT_S, Connect, Lab, eventually, read_numbers
 from cluster_kit import Cluster
 from nats.errors import Error as NatsError
 
-from millrace.client import Client
+from millstream.client import Client
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
 

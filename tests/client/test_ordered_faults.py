@@ -22,7 +22,7 @@ from client_kit import (
     read_numbers,
 )
 
-from millrace.client import (
+from millstream.client import (
     Client,
     ClientClosed,
     OrderedConsumer,
@@ -32,8 +32,8 @@ from millrace.client import (
     StreamChanged,
     StreamNotFound,
 )
-from millrace.testing.fault_proxy import Faults
-from millrace.testing.frame_proxy import Fate, Frame, FrameProxy
+from millstream.testing.fault_proxy import Faults
+from millstream.testing.frame_proxy import Fate, Frame, FrameProxy
 
 
 @pytest_asyncio.fixture

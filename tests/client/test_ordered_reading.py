@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from client_kit import CALM_BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
 
-import millrace.client
-from millrace.client import (
+import millstream.client
+from millstream.client import (
     Check,
     Client,
     ClientClosed,
@@ -21,10 +21,10 @@ from millrace.client import (
     StartAt,
     StreamNotFound,
 )
-from millrace.client.life import IllegalMove
-from millrace.jsapi.enums import ReplayPolicy
-from millrace.jsapi.errors import Err
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.client.life import IllegalMove
+from millstream.jsapi.enums import ReplayPolicy
+from millstream.jsapi.errors import Err
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 async def test_messages_come_in_stream_order_with_all_that_is_known_of_them(lab: Lab) -> None:
@@ -343,7 +343,7 @@ async def test_a_stream_of_a_domain_is_read_through_its_own_subjects(
 
 
 async def test_the_long_form_of_reply_subjects_is_understood(connect: Connect) -> None:
-    # Millrace never sends it.
+    # Millstream never sends it.
     flags = "feature_flags: {js_ack_fc_v2: true}"
     with ServerProcess(ServerKind.NATS_SERVER, jetstream=True, config=flags) as server:
         await read_in_full(Lab(server, await connect(server.port)))
@@ -391,7 +391,7 @@ async def test_a_bad_configuration_is_refused_before_anything_is_asked(lab: Lab)
 
 
 async def test_a_closed_connection_ends_readings_and_refuses_new_ones(lab: Lab, js_server: object) -> None:
-    client = await millrace.client.connect(lab.server.client_url)
+    client = await millstream.client.connect(lab.server.client_url)
     async with client.ordered(lab.stream) as messages:
         await client.close()
         with pytest.raises(ClientClosed):
@@ -410,8 +410,8 @@ async def test_a_client_on_a_connection_of_somebody_else_leaves_it_open(lab: Lab
 
 async def test_no_server_is_told_as_such() -> None:
     with pytest.raises(ServerUnavailable):
-        await millrace.client.connect("nats://127.0.0.1:1", max_reconnect_attempts=1, reconnect_time_wait=0)
+        await millstream.client.connect("nats://127.0.0.1:1", max_reconnect_attempts=1, reconnect_time_wait=0)
     with pytest.raises(ServerUnavailable):
-        await millrace.client.connect("nats://127.0.0.1:1", timeout_s=0.05)
+        await millstream.client.connect("nats://127.0.0.1:1", timeout_s=0.05)
     with pytest.raises(ClientError, match="url"):
-        await millrace.client.connect(b"no url")  # type: ignore[arg-type]
+        await millstream.client.connect(b"no url")  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 SCENARIOS: Final = Path(__file__).parent / "javascript"
 _PACKAGE_FILES: Final = ("package.json", "package-lock.json")
@@ -47,7 +47,7 @@ def node() -> str:
 @pytest.fixture(scope="session")
 def node_modules(node: str) -> Path:
     """The folder with the client's packages, installed if this version of them is not there yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace-tests"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream-tests"
     digest = hashlib.sha256(b"".join((SCENARIOS / name).read_bytes() for name in _PACKAGE_FILES))
     folder = cache / f"javascript-{digest.hexdigest()[:16]}"
     if not folder.is_dir():

@@ -13,8 +13,8 @@ import nats
 import nkeys
 from nats.aio.client import Client as NatsConnection
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 EVENTUALLY_S = 30.0  # only what fails waits so long
 

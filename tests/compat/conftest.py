@@ -8,8 +8,8 @@ from papers import Papers
 from shapes import ShapeBook
 from transcripts import compare
 
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient
 
 
 @pytest.fixture

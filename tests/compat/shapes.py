@@ -2,7 +2,7 @@
 
 Recordings lie in `shapes/`, one file for each document, taken from nats-server with
 `pytest tests/compat --server=nats-server --record-shapes`.  Running the tests on nats-server checks that
-a recording is still right, running them on Millrace checks that we give the same document.
+a recording is still right, running them on Millstream checks that we give the same document.
 """
 
 import json

@@ -3,7 +3,7 @@
 import pytest
 from compat_kit import Dial, ServerFactory, eventually, login, message, monitor, publish
 
-from millrace.testing.reference import ServerProcessError
+from millstream.testing.reference import ServerProcessError
 
 LIMITS = """
 accounts {

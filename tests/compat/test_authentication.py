@@ -16,7 +16,7 @@ from compat_kit import (
     publish,
 )
 
-from millrace.testing.reference import ServerProcess, ServerProcessError
+from millstream.testing.reference import ServerProcess, ServerProcessError
 
 PLAIN = "s3cret-word"
 # Of hashed-word and hashed-b; fixed, so that the ids of tests are.  The lowest cost keeps them fast.

@@ -3,8 +3,8 @@
 import pytest
 from compat_kit import Dial, eventually, header_message, message, publish
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 from compat_kit import Dial
 
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.testing.wire import WireClient, WireError
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient, WireError
 
 SESSIONS = 40
 STEPS = 60

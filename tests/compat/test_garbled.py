@@ -11,8 +11,8 @@ import socket
 import pytest
 from compat_kit import Dial
 
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient
 
 BATCHES = 10
 CASES_IN_A_BATCH = 40

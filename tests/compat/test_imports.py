@@ -6,8 +6,8 @@ import re
 import pytest
 from compat_kit import Dial, ServerFactory, login, message, publish
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 ACCOUNTS = """
 accounts {

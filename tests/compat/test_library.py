@@ -10,7 +10,7 @@ import pytest
 from compat_kit import NatsConnection, ServerFactory, library, nkey_user
 from nats.aio.msg import Msg
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 # The library does not close the transports of attempts to connect that failed.
 pytestmark = [

@@ -6,7 +6,7 @@ import time
 import pytest
 from compat_kit import Dial, ServerFactory, closed_reason, message, publish
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 FAST_PINGS = 'ping_interval: "200ms", ping_max: 2'
 

@@ -6,7 +6,7 @@ import socket
 import pytest
 from compat_kit import Dial, ServerFactory, closed_reason, eventually, message, monitor, publish
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 LIMITS = """
 max_control_line: 256

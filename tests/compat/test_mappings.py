@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from compat_kit import Dial, ServerFactory, message, publish
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 MAPPINGS = """
 mappings {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from compat_kit import Dial, Message, ServerFactory, header_block, login, publish, publish_refused
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 CONFIG = """
 accounts {

@@ -18,8 +18,8 @@ from compat_kit import (
 )
 from shapes import ShapeBook
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 ENDPOINTS = [
     "varz",

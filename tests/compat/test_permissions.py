@@ -5,7 +5,7 @@ import time
 import pytest
 from compat_kit import Dial, ServerFactory, login, message, publish, publish_refused, subscribe_refused
 
-from millrace.testing.reference import ServerProcess, ServerProcessError
+from millstream.testing.reference import ServerProcess, ServerProcessError
 
 PERMISSIONS = """
 authorization {

@@ -7,7 +7,7 @@ is still answered, `ENDS` that the server closes the connection after the answer
 import pytest
 from compat_kit import Dial
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 STAYS = True
 ENDS = False

@@ -6,8 +6,8 @@ import re
 import pytest
 from compat_kit import Dial, ServerFactory, message, publish
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import mask_ids
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import mask_ids
 
 FIRST_INFO_KEYS = [
     "server_id",

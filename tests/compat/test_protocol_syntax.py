@@ -3,7 +3,7 @@
 import pytest
 from compat_kit import Dial, message, publish
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from itertools import chain
 
 from compat_kit import Dial, message, publish
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 MESSAGES = 300
 

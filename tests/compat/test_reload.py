@@ -16,8 +16,8 @@ from compat_kit import (
     subscribe_refused,
 )
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 
 def users(*entries: str, extra: str = "") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from compat_kit import Dial, ServerFactory, eventually, http_get
 
-from millrace.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
+from millstream.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
 
 
 def test_the_wheel_brings_a_binary() -> None:

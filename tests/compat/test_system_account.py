@@ -7,8 +7,8 @@ import pytest
 from compat_kit import AUTHORIZATION_VIOLATION, Dial, ServerFactory, login, message, publish
 from shapes import ShapeBook
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 SYSTEM = """
 server_name: probe

@@ -16,8 +16,8 @@ from compat_kit import (
 )
 from papers import Papers
 
-from millrace.testing.reference import ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
 
 
 def secure(dial: Dial, server: ServerProcess, context: ssl.SSLContext) -> WireClient:

@@ -7,9 +7,9 @@ import pytest
 from compat_kit import AUTHORIZATION_VIOLATION, ServerFactory, library, message, monitor, publish
 from papers import Papers
 
-from millrace.testing.reference import ServerProcess, ServerProcessError
-from millrace.testing.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerProcess, ServerProcessError
+from millstream.testing.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
+from millstream.testing.wire import WireClient
 
 PLAIN = """
 websocket {

@@ -19,8 +19,8 @@ from typing import Final, Generic, TypeVar
 import pytest
 from compat_kit import Message, publish
 
-from millrace.testing.reference import ServerKind
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerKind
+from millstream.testing.wire import WireClient
 
 Masks = Sequence[tuple[re.Pattern[str], str]]
 Heard = TypeVar("Heard", bound=Message)

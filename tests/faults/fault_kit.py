@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from millrace.broker.broker import Broker
-from millrace.broker.options import BrokerOptions
-from millrace.config.options import ServerOptions
-from millrace.server.blocking import BlockingServer
-from millrace.testing.wire import WireClient
+from millstream.broker.broker import Broker
+from millstream.broker.options import BrokerOptions
+from millstream.config.options import ServerOptions
+from millstream.server.blocking import BlockingServer
+from millstream.testing.wire import WireClient
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from millrace.testing.wire import QUIET_CONNECT, WireClient
+from millstream.testing.wire import QUIET_CONNECT, WireClient
 
 PATIENCE_S = 20.0
 API = b"$JS.API."

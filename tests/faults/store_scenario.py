@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from millrace.store.block_file import open_segment_file
-from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.store.segment import Segment
+from millstream.store.block_file import open_segment_file
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.store.segment import Segment
 
 SEGMENT = 400
 

@@ -12,7 +12,7 @@ from fault_kit import WatchedServer
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from millrace.testing.fault_proxy import FaultProxy, Faults
+from millstream.testing.fault_proxy import FaultProxy, Faults
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jsapi.enums import StorageType
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND

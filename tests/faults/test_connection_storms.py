@@ -17,9 +17,9 @@ from fault_kit import (
     resident_bytes,
 )
 
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.testing.wire import WireClient, WireError
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient, WireError
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 
@@ -129,7 +129,7 @@ def test_a_server_out_of_files_recovers_when_some_are_free(tls: bool, tmp_path: 
     if tls:
         issued = CertificateAuthority(tmp_path).issue_for_loopback()
         config = f'tls {{ cert_file: "{issued.cert_file}", key_file: "{issued.key_file}" }}\n'
-    with ServerProcess(ServerKind.MILLRACE, config=config) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, config=config) as server:
         used = len(os.listdir(f"/proc/{server.pid}/fd"))
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used + 20, used + 20))
         crowd = [dial(server.port) for _ in range(60)]

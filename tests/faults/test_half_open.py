@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from fault_kit import WatchedServer, Witness, dial, open_files, read_to_end, reset
 
-from millrace.broker.options import Authorization, TlsOptions, User, WebSocketOptions
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.wire import WireClient
+from millstream.broker.options import Authorization, TlsOptions, User, WebSocketOptions
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.wire import WireClient
 
 TIMEOUT_S = 0.4
 LONGER_S = 2.0  # where another client has to be in time

@@ -10,8 +10,8 @@ from fault_kit import WatchedServer, Witness, dial, read_to_end
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millrace.broker.close_reason import CloseReason
-from millrace.testing.wire import WireClient
+from millstream.broker.close_reason import CloseReason
+from millstream.testing.wire import WireClient
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 MEGABYTE = 1 << 20

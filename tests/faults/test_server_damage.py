@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from server_kit import Caller
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 DAMAGED = b"$JS.EVENT.ADVISORY.STREAM.DAMAGED.*"
 LARGE = 900_000
@@ -29,7 +29,7 @@ Harm = Callable[[bytearray, Random], None]
 
 @contextmanager
 def running(store: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=store, monitor=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=store, monitor=True) as server:
         yield server
 
 
@@ -151,7 +151,7 @@ def check_told(caller: Caller, listener: Caller, server: ServerProcess, lost: li
     assert told["bytes"] > 0
     server.wait_for_log("damaged|missing")
     advisory = listener.heard()
-    assert advisory["type"] == "io.millrace.jetstream.advisory.v1.stream_damaged"
+    assert advisory["type"] == "io.millstream.jetstream.advisory.v1.stream_damaged"
     assert advisory["stream"] == "hurt"
     assert set(lost) <= set(advisory["sequences"])
     assert advisory["messages"] >= len(lost)

@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 from server_kit import PATIENCE_S, Caller
 
-from millrace.server.blocking import BlockingServer
-from millrace.server.disk_writers import DiskWriters
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.server.blocking import BlockingServer
+from millstream.server.disk_writers import DiskWriters
+from millstream.testing.reference import ServerKind, ServerProcess
 
 STORE_FAILED = 10077
 
@@ -90,7 +90,7 @@ def fill_and_free(
 
 def test_a_file_that_cannot_grow_is_an_error_for_publishers_until_it_can(tmp_path: Path) -> None:
     with ServerProcess(
-        ServerKind.MILLRACE, jetstream=True, store_dir=tmp_path / "store", monitor=True
+        ServerKind.MILLSTREAM, jetstream=True, store_dir=tmp_path / "store", monitor=True
     ) as server:
         _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
 
@@ -129,7 +129,7 @@ def fill(ballast: Path) -> None:
 def test_a_full_disk_is_an_error_for_publishers_until_there_is_room(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
 
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=small_disk, monitor=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=small_disk, monitor=True) as server:
         fill_and_free(server, lambda: fill(ballast), ballast.unlink, b"x" * 100_000)
 
 
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_when_the_server_starts_can_be_read_and_used_when_th
 ) -> None:
     kept: dict[int, bytes] = {}
     ballast = small_disk / "ballast"
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=small_disk, monitor=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=small_disk, monitor=True) as server:
         with Caller(server.port) as caller:
             caller.create("full")
             publish_until(caller, "full.a", b"x" * 100_000, error=True, kept=kept)
@@ -157,7 +157,7 @@ def test_a_disk_that_is_full_when_the_server_starts_can_be_read_and_used_when_th
 
 def test_purging_makes_room_on_a_full_disk(small_disk: Path) -> None:
     kept: dict[int, bytes] = {}
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=small_disk, monitor=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=small_disk, monitor=True) as server:
         with Caller(server.port) as caller:
             caller.create("full")
             publish_until(caller, "full.a", b"x" * 100_000, error=True, kept=kept)

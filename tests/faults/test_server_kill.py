@@ -16,7 +16,7 @@ from random import Random
 import pytest
 from server_kit import Caller, Ledger, Publisher
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 KILLS = 9  # of each of the tests below
 CONNECTIONS = 3
@@ -26,7 +26,7 @@ SYNC_LATER = "jetstream { sync_interval: 2m }"
 @contextmanager
 def running(tmp_path: Path, config: str | None = None) -> Iterator[ServerProcess]:
     server = ServerProcess(
-        ServerKind.MILLRACE, jetstream=True, store_dir=tmp_path / "store", config=config, monitor=True
+        ServerKind.MILLSTREAM, jetstream=True, store_dir=tmp_path / "store", config=config, monitor=True
     )
     with server:
         yield server

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from server_kit import Caller, Ledger, Publisher
 
-from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.fs import RealFileSystem
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.store.block_file import BlockFile, open_segment_file
+from millstream.store.fs import RealFileSystem
+from millstream.testing.reference import ServerKind, ServerProcess
 
 KILLS = 3
 PATIENCE_S = 30.0
@@ -60,7 +60,7 @@ def test_servers_killed_while_they_compress_lose_nothing(tmp_path: Path) -> None
     random = Random(5)
     store = tmp_path / "store"
     ledger = Ledger("packed", padding=100_000)
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=store) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=store) as server:
         with Caller(server.port) as caller:
             caller.create("packed", compression="s2")
         folder = log_folder(store)

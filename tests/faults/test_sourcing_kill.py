@@ -13,7 +13,7 @@ from random import Random
 
 from server_kit import Caller, Ledger, Publisher
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 KILLS = 6
 PATIENCE_S = 60.0
@@ -89,7 +89,7 @@ def check_done(caller: Caller, ledger: Ledger) -> None:
 
 def test_killed_servers_lose_nothing_on_the_way_from_stream_to_stream(tmp_path: Path) -> None:
     random = Random(5)
-    server = ServerProcess(ServerKind.MILLRACE, jetstream=True, store_dir=tmp_path / "store")
+    server = ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=tmp_path / "store")
     with server:
         with Caller(server.port) as caller:
             ledgers = create(caller)

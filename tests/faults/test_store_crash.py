@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from store_scenario import Life, read_all
 
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
 BLOCK_SIZES = (0, 150)
 

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from store_scenario import SEGMENT, Life, read_all
 
-from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.blocks import find_blocks
-from millrace.store.log import Log
-from millrace.store.recovery import open_log
-from millrace.store.segment import FILE_HEADER_SIZE
-from millrace.testing.crashfs import CrashFileSystem
+from millstream.store.block_file import BlockFile, open_segment_file
+from millstream.store.blocks import find_blocks
+from millstream.store.log import Log
+from millstream.store.recovery import open_log
+from millstream.store.segment import FILE_HEADER_SIZE
+from millstream.testing.crashfs import CrashFileSystem
 
 COUNT = 60
 SEALED, LAST, SUMMARY = "sealed", "last", "summary"

@@ -12,11 +12,11 @@ from random import Random
 import pytest
 from store_scenario import SEGMENT, Life, read_all
 
-from millrace.store.errors import StoreError
-from millrace.store.fs import RealFileSystem
-from millrace.store.log import Log
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem, Keep
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFileSystem
+from millstream.store.log import Log
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem, Keep
 
 
 def started(fs: CrashFileSystem, count: int = 10) -> Life:

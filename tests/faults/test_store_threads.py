@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from millrace.store.cursor import Cursor
-from millrace.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
+from millstream.store.cursor import Cursor
+from millstream.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
 
 
 def body_of(seq: int) -> bytes:

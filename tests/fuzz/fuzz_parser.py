@@ -3,7 +3,7 @@
     python tests/fuzz/fuzz_parser.py [atheris's flags]      with atheris, until something is found
     python tests/fuzz/fuzz_parser.py --runs 100000          without it, random streams
 
-``MILLRACE_PURE=1`` makes atheris see every line.  The first bytes of the input choose the limits and
+``MILLSTREAM_PURE=1`` makes atheris see every line.  The first bytes of the input choose the limits and
 the sizes of the chunks; the rest is what a client sends.
 """
 

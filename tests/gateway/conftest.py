@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from gateway_kit import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
-from millrace.gateway.settings import Settings
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.gateway.settings import Settings
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ async def gateway(js_server: ServerProcess, start_gateway: MakeGateway) -> Gatew
 @pytest_asyncio.fixture
 async def plain_gateway(_server_pool: Any, start_gateway: MakeGateway) -> Gateway:
     """In front of one kind only: for what the gateway decides by itself."""
-    server: ServerProcess = _server_pool.get(ServerKind.MILLRACE, jetstream=True)
+    server: ServerProcess = _server_pool.get(ServerKind.MILLSTREAM, jetstream=True)
     return await start_gateway(server.client_url)
 
 

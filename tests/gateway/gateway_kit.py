@@ -18,9 +18,9 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from millrace.base.ids import nuid
-from millrace.gateway.server import GatewayServer
-from millrace.gateway.settings import Group, Listener, Nats, Settings
+from millstream.base.ids import nuid
+from millstream.gateway.server import GatewayServer
+from millstream.gateway.settings import Group, Listener, Nats, Settings
 
 PATIENCE_S: Final = 60.0
 _LISTENS: Final = re.compile(r"listens on https?://\S+:(\d+)")
@@ -203,7 +203,7 @@ async def eventually(check: Callable[[], Awaitable[bool]], complaint: str) -> No
 
 
 class GatewayProcess:
-    """`millrace gateway` as a process, on a port it picks."""
+    """`millstream gateway` as a process, on a port it picks."""
 
     def __init__(
         self, *arguments: str, environment: dict[str, str] | None = None, port: int | None = 0
@@ -211,7 +211,7 @@ class GatewayProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         where = [] if port is None else ["--host", "127.0.0.1", "--port", str(port)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "millrace", "gateway", *where, *arguments],
+            [sys.executable, "-m", "millstream", "gateway", *where, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""`millrace gateway`: flags, environment, httpmq's YAML file, and how it ends."""
+"""`millstream gateway`: flags, environment, httpmq's YAML file, and how it ends."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,14 @@ import httpx
 import pytest
 from gateway_kit import PATIENCE_S, GatewayProcess, eventually, write
 
-from millrace.cli.main import main
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.cli.main import main
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture
 def js_server(_server_pool: Any) -> ServerProcess:
     """One kind: what is tested here does not depend on the broker."""
-    server: ServerProcess = _server_pool.get(ServerKind.MILLRACE, jetstream=True)
+    server: ServerProcess = _server_pool.get(ServerKind.MILLSTREAM, jetstream=True)
     return server
 
 

@@ -21,8 +21,8 @@ from gateway_kit import (
     write,
 )
 
-from millrace.gateway.settings import Auth, Logging
-from millrace.testing.reference import ServerProcess
+from millstream.gateway.settings import Auth, Logging
+from millstream.testing.reference import ServerProcess
 
 CONFIG = """
 authorization {
@@ -251,7 +251,7 @@ async def test_a_request_can_not_write_lines_into_the_log(
 ) -> None:
     settings = settings_for(broker.client_url, nats=OWN, logging=Logging(access=True, headers=True))
     gateway: Gateway = await start_gateway(settings)
-    with caplog.at_level("INFO", logger="millrace.gateway.access"):
+    with caplog.at_level("INFO", logger="millstream.gateway.access"):
         await gateway.call("GET", "/v1/x%0d%0aforged", headers={"httpmq-request-id": "a\tb c"})
     lines = [record.getMessage() for record in caplog.records]
     assert lines

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from gateway_kit import GatewayProcess, Lab
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 READERS = 900
 STALLED = 100

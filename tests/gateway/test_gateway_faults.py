@@ -20,8 +20,8 @@ from gateway_kit import (
     payload_of,
 )
 
-from millrace.testing.fault_proxy import FaultProxy
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.fault_proxy import FaultProxy
+from millstream.testing.reference import ServerKind, ServerProcess
 
 SECOND_NS = 1_000_000_000
 StartServer = Callable[..., ServerProcess]
@@ -153,7 +153,7 @@ async def test_what_a_killed_gateway_had_out_comes_back_through_another(
 async def test_a_gateway_that_is_stopped_says_goodbye(
     js_server: ServerProcess, lab: Lab, server_kind: ServerKind
 ) -> None:
-    number = {ServerKind.MILLRACE: signal.SIGTERM, ServerKind.NATS_SERVER: signal.SIGINT}[server_kind]
+    number = {ServerKind.MILLSTREAM: signal.SIGTERM, ServerKind.NATS_SERVER: signal.SIGINT}[server_kind]
     await lab.consumer(max_inflight=10)
     await lab.publish("unacknowledged")
     process = GatewayProcess("--server", js_server.client_url)

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, curl, eventually, settings_for, with_limits
 
-from millrace.gateway.settings import Cors, Listener, Tls
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.gateway.settings import Cors, Listener, Tls
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture
 def js_server(_server_pool: Any) -> ServerProcess:
     """One kind: what is tested here does not depend on the broker."""
-    server: ServerProcess = _server_pool.get(ServerKind.MILLRACE, jetstream=True)
+    server: ServerProcess = _server_pool.get(ServerKind.MILLSTREAM, jetstream=True)
     return server
 
 
@@ -185,7 +185,7 @@ async def test_an_answer_that_is_not_read_is_not_kept(
     writer.write(request.encode() * 600)  # some 25 MB of answers
 
     async def is_alone() -> bool:
-        return "millrace_gateway_connections 1.0" in (await gateway.client.get("/metrics")).text
+        return "millstream_gateway_connections 1.0" in (await gateway.client.get("/metrics")).text
 
     await eventually(is_alone, "a connection that reads nothing is kept")
     writer.close()
@@ -249,7 +249,7 @@ async def test_metrics_count_what_was_answered(gateway: Gateway) -> None:
     text = (await gateway.client.get("/metrics")).text
     assert 'requests_total{method="GET",route="/v1/admin/alive",status="200"} 1.0' in text
     assert 'requests_total{method="POST",route="/v1/data/subject/{subjectName}",status="400"} 1.0' in text
-    assert "millrace_gateway_nats_up 1.0" in text
+    assert "millstream_gateway_nats_up 1.0" in text
 
 
 async def test_a_prefix_stands_before_every_path(

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from gateway_kit import MakeGateway, settings_for
 
-from millrace.gateway.settings import Group
-from millrace.testing.reference import ServerProcess
+from millstream.gateway.settings import Group
+from millstream.testing.reference import ServerProcess
 
 REPOSITORY = "https://github.com/alwitt/httpmq-python"
 PASSED = 11
@@ -72,7 +72,7 @@ async def test_the_clients_own_tests_pass(
         "-p",
         "no:cacheprovider",
         "-p",
-        "no:millrace",
+        "no:millstream",
         "-W",
         "ignore",
         "test",

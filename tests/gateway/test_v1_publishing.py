@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from gateway_kit import Gateway, Lab, MakeGateway, settings_for, with_limits
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 async def stored(lab: Lab, sequence: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway_kit import Gateway, Lab, Lines, MakeGateway, eventually, payload_of, settings_for, with_limits
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 SECOND_NS = 1_000_000_000
 

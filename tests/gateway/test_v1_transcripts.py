@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway_kit import Gateway, curl, curl_stream, eventually
 
-from millrace.base.ids import nuid
+from millstream.base.ids import nuid
 
 JSON = ("--header", "Content-Type: application/json")
 SECOND_NS = 1_000_000_000

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from gateway_v2_kit import PATIENCE_S, Gateway, is_up
 
-from millrace.gateway.server import GatewayServer
-from millrace.gateway.settings import Limits, Listener, Nats, Settings
-from millrace.testing.reference import ServerProcess
+from millstream.gateway.server import GatewayServer
+from millstream.gateway.settings import Limits, Listener, Nats, Settings
+from millstream.testing.reference import ServerProcess
 
 GatewayFactory = Callable[..., Any]
 _PATIENT: Any = {"connect_timeout_s": 20.0, "request_timeout_s": 20.0, "publish_timeout_s": 20.0}

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from millrace.base.ids import nuid
-from millrace.gateway.server import GatewayServer
-from millrace.testing.reference import ServerProcess
+from millstream.base.ids import nuid
+from millstream.gateway.server import GatewayServer
+from millstream.testing.reference import ServerProcess
 
 PATIENCE_S = 60.0
 
@@ -108,7 +108,7 @@ class Lines:
 
 
 class GatewayProcess:
-    """`millrace gateway` as a process, which can be killed."""
+    """`millstream gateway` as a process, which can be killed."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self._process = process
@@ -129,7 +129,7 @@ class GatewayProcess:
 async def gateway_process(nats_url: str) -> AsyncIterator[GatewayProcess]:
     """One that has its connection to NATS."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "millrace", "gateway", "--host", "127.0.0.1", "--port", "0"),
+        *(sys.executable, "-m", "millstream", "gateway", "--host", "127.0.0.1", "--port", "0"),
         *("--server", nats_url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gateway_v2_kit import Gateway
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 async def _acknowledge(gateway: Gateway, consumer: str, *acks: dict[str, Any], **more: Any) -> list[str]:

@@ -21,11 +21,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from millrace.base.ids import nuid
-from millrace.gateway.server import GatewayServer
-from millrace.gateway.settings import BOTH_GROUPS, Listener, Nats, Settings
-from millrace.gateway.v2.about import description_of
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.base.ids import nuid
+from millstream.gateway.server import GatewayServer
+from millstream.gateway.settings import BOTH_GROUPS, Listener, Nats, Settings
+from millstream.gateway.v2.about import description_of
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _FEW = 12
 _MANY = 150
@@ -85,7 +85,7 @@ def _gateway_thread(nats: ServerProcess) -> Iterator[str]:
 
 @pytest.fixture(
     scope="module",
-    params=[ServerKind.MILLRACE, pytest.param(ServerKind.NATS_SERVER, marks=pytest.mark.soak)],
+    params=[ServerKind.MILLSTREAM, pytest.param(ServerKind.NATS_SERVER, marks=pytest.mark.soak)],
     ids=str,
 )
 def base_url(request: pytest.FixtureRequest) -> Iterator[str]:

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from gateway_v2_kit import PATIENCE_S, Gateway, is_up
 
-from millrace.gateway.server import GatewayServer
-from millrace.gateway.settings import Group, Listener, Nats, Settings
+from millstream.gateway.server import GatewayServer
+from millstream.gateway.settings import Group, Listener, Nats, Settings
 
 _SUBJECTS = [
     "a%20b",
@@ -91,7 +91,7 @@ async def test_headers_of_an_envelope_can_not_add_lines(gateway: Gateway) -> Non
         answer = await gateway.http.post(
             f"/v2/subjects/{gateway.subject}.a",
             json={"headers": headers},
-            headers={"Content-Type": "application/vnd.millrace.message+json"},
+            headers={"Content-Type": "application/vnd.millstream.message+json"},
         )
         assert answer.status_code == 400, answer.text
 
@@ -118,7 +118,7 @@ async def test_a_raw_line_end_in_a_header_does_not_get_through(gateway: Gateway)
     await gateway.add_stream()
     reader, writer = await asyncio.open_connection(*gateway.address)
     path = f"/v2/subjects/{gateway.subject}.a"
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nMillrace-Header-A: b\nNats-Rollup: all\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nMillstream-Header-A: b\nNats-Rollup: all\r\n"
     writer.write(head.encode() + b"Content-Length: 1\r\nConnection: close\r\n\r\nx")
     await writer.drain()
     answer = await reader.read()

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway_v2_kit import PATIENCE_S, Gateway, Lines, is_up
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _HOUR = 3600 * 1_000_000_000
 

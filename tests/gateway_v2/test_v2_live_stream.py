@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway_v2_kit import Gateway, Lines, eventually, is_up
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _EVENTS = {"Accept": "text/event-stream"}
 

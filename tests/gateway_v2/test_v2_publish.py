@@ -53,7 +53,7 @@ async def test_an_envelope_has_body_and_headers(
     answer = await gateway.http.post(
         f"/v2/subjects/{gateway.subject}.a",
         json=envelope,
-        headers={"Content-Type": "application/vnd.millrace.message+json"},
+        headers={"Content-Type": "application/vnd.millstream.message+json"},
     )
     assert answer.status_code == 200, answer.text
     message = (await gateway.http.get(f"{gateway.path}/messages/1?payload=base64")).json()
@@ -69,7 +69,7 @@ async def test_headers_of_http_become_headers_of_the_message(gateway: Gateway) -
         headers={
             "nats-ttl": "60s",
             "Idempotency-Key": "order-1",
-            "millrace-header-trace-id": "abc",
+            "millstream-header-trace-id": "abc",
             "X-Other": "stays here",
         },
     )
@@ -77,7 +77,7 @@ async def test_headers_of_http_become_headers_of_the_message(gateway: Gateway) -
     message = (await gateway.http.get(f"{gateway.path}/messages/1")).json()
     assert message["headers"] == {"Nats-TTL": "60s", "Trace-Id": "abc", "Nats-Msg-Id": "order-1"}
     raw = await gateway.http.get(f"{gateway.path}/messages/1", headers={"Accept": "application/octet-stream"})
-    assert raw.headers["Millrace-Header-Trace-Id"] == "abc"
+    assert raw.headers["Millstream-Header-Trace-Id"] == "abc"
     assert raw.headers["Nats-Msg-Id"] == "order-1"
 
 
@@ -149,7 +149,7 @@ async def test_without_ack_it_is_sent_to_whoever_listens(gateway: Gateway) -> No
         subscription = await connection.subscribe(gateway.subject)
         await connection.flush()
         answer = await gateway.http.post(
-            f"/v2/subjects/{gateway.subject}?ack=none", content=b"x", headers={"Millrace-Header-A": "b"}
+            f"/v2/subjects/{gateway.subject}?ack=none", content=b"x", headers={"Millstream-Header-A": "b"}
         )
         assert (answer.status_code, answer.content) == (202, b"")
         message = await subscription.next_msg(timeout=30)
@@ -172,7 +172,7 @@ async def test_a_request_gets_its_answer(gateway: Gateway) -> None:
         answer = await gateway.http.post(f"/v2/requests/{gateway.subject}", content=b"hi")
         assert (answer.status_code, answer.content) == (200, b"<hi>")
         assert answer.headers["Content-Type"] == "text/x"
-        assert answer.headers["Millrace-Header-A"] == "1"
+        assert answer.headers["Millstream-Header-A"] == "1"
     finally:
         await connection.close()
 

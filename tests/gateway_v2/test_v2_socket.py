@@ -9,7 +9,7 @@ import pytest
 import websockets
 from gateway_v2_kit import PATIENCE_S, Gateway, eventually
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _HOUR = 3600 * 1_000_000_000
 
@@ -196,7 +196,7 @@ async def test_sockets_that_were_closed_do_not_count_as_connections(gateway: Gat
 
     async def forgotten() -> bool:
         told = (await gateway.http.get("/metrics")).text
-        return "\nmillrace_gateway_connections 1.0\n" in told  # the one that asks
+        return "\nmillstream_gateway_connections 1.0\n" in told  # the one that asks
 
     await eventually(forgotten)
 

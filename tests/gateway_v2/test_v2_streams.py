@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from gateway_v2_kit import Gateway
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _NANOSECONDS = 1_000_000_000
 
@@ -172,5 +172,5 @@ async def test_metrics_tell_the_routes_and_not_the_names(gateway: Gateway) -> No
     await gateway.http.get(f"{gateway.path}nope")
     metrics = (await gateway.http.get("/metrics")).text
     assert 'route="/v2/streams/{stream}",status="404"' in metrics
-    assert 'millrace_gateway_messages_published_total{api="v2"} 1.0' in metrics
+    assert 'millstream_gateway_messages_published_total{api="v2"} 1.0' in metrics
     assert gateway.stream not in metrics

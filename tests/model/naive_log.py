@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from millrace.store.record import record_size
-from millrace.subjects.match import matches
+from millstream.store.record import record_size
+from millstream.subjects.match import matches
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from millrace.protocol.parser import Op, Parser
+from millstream.protocol.parser import Op, Parser
 
 WORDS = {
     b"pub ": Op.PUB,

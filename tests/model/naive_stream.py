@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from millrace.subjects.match import matches
+from millstream.subjects.match import matches
 
 
 class Message(NamedTuple):

@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millrace.broker.broker import Broker
-from millrace.broker.options import BrokerOptions
-from millrace.subjects.match import matches
-from millrace.testing.fake_transport import FakeClient, FakeLoop
+from millstream.broker.broker import Broker
+from millstream.broker.options import BrokerOptions
+from millstream.subjects.match import matches
+from millstream.testing.fake_transport import FakeClient, FakeLoop
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.a", b"a.b", b"a.b.c", b"a..b"])
 PATTERNS = st.sampled_from([b"a", b"a.a", b"*", b"a.*", b">", b"a.>", b"*.b", b"a.b.c"])

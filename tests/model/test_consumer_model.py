@@ -15,12 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millrace.jetstream.consumers.consumer import Consumer
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy, RetentionPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.testing.crashfs import CrashFileSystem, Keep
-from millrace.testing.fake_world import Delivered, FakeWorld
+from millstream.jetstream.consumers.consumer import Consumer
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.testing.crashfs import CrashFileSystem, Keep
+from millstream.testing.fake_world import Delivered, FakeWorld
 
 SECOND = 1_000_000_000
 ACK_WAIT_S = 10

@@ -23,18 +23,18 @@ from hypothesis.stateful import (
 )
 from naive_log import Message, NaiveLog
 
-from millrace.store.block_file import open_segment_file
-from millrace.store.commit import Commit
-from millrace.store.compaction import Compaction
-from millrace.store.compression import Compression
-from millrace.store.cursor import Cursor
-from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
-from millrace.store.log import Log
-from millrace.store.losses import Damage
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.store.block_file import open_segment_file
+from millstream.store.commit import Commit
+from millstream.store.compaction import Compaction
+from millstream.store.compression import Compression
+from millstream.store.cursor import Cursor
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
+from millstream.store.log import Log
+from millstream.store.losses import Damage
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"x.y"])
 PATTERNS = st.sampled_from([b">", b"a", b"a.*", b"a.>", b"*", b"*.b", b"*.*.*", b"x.y.z", b"none", b"none.>"])
@@ -331,7 +331,7 @@ class RealLogMachine(LogMachine):
     """On the machine's own disk."""
 
     def make_fs(self) -> FileSystem:
-        self.folder = tempfile.mkdtemp(prefix="millrace-log-")
+        self.folder = tempfile.mkdtemp(prefix="millstream-log-")
         return RealFileSystem()
 
     def teardown(self) -> None:

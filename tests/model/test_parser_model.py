@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive_parser import WORDS, Limits, naive_events, real_events
 
-from millrace.protocol.parser import Op, Parser
+from millstream.protocol.parser import Op, Parser
 
 LIMITS = st.builds(
     Limits,

@@ -4,9 +4,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millrace.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
-from millrace.protocol.parser import Frame, make_frame
-from millrace.subjects.match import matches
+from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol.parser import Frame, make_frame
+from millstream.subjects.match import matches
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.a", b"a.b", b"b.a", b"a.b.c", b"a..b", b""])
 PATTERNS = st.sampled_from(

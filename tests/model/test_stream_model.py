@@ -26,17 +26,17 @@ from hypothesis.stateful import (
 )
 from naive_stream import Message, NaiveStream
 
-from millrace.jetstream import account
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.enums import StorageType
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.store.log import DEFAULT_SEGMENT_SIZE
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream import account
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.store.log import DEFAULT_SEGMENT_SIZE
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.testing.fake_world import FakeWorld
 
 HOUR = 3600 * 1_000_000_000
 PATTERNS = ["s.a", "s.*", "s.>", ">", "s.c.*", "s.zz"]

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millrace.subjects.match import collide, is_subset, matches
-from millrace.subjects.tree import SubjectTree
+from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.tree import SubjectTree
 
 # Few tokens and short subjects, so that random ones meet; some tokens only look like wildcards.
 TOKENS = st.sampled_from([b"a", b"b", b"ab", b"c", b"a*", b"*b", b"**", b">>", b"a>"])

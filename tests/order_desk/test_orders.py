@@ -20,8 +20,8 @@ from examples.orders.shop import open_shop
 from examples.orders.view import line, picture
 from rich.console import Console
 
-import millrace
-from millrace.testing.ports import free_ports
+import millstream
+from millstream.testing.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 100
@@ -102,7 +102,7 @@ def test_a_part_that_cannot_start_ends_everything_and_says_why(start: Callable[.
 
 
 async def test_a_shop_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    async with millrace.Server(store_dir=tmp_path) as server:
+    async with millstream.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
         jetstream = connection.jetstream(timeout=60)
         await jetstream.add_stream(name="REVENUE", subjects=["revenue.*"])

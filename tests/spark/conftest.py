@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from source_kit import Lab
 
-from millrace.spark.connecting import close_idle_links
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.spark.connecting import close_idle_links
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,9 @@ def lab(shared_server: Callable[..., ServerProcess]) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def millrace_lab(_server_pool: Any) -> Iterator[Lab]:
-    """The same on Millrace alone, for what does not depend on the server."""
-    lab = Lab(_server_pool.get(ServerKind.MILLRACE, jetstream=True))
+def millstream_lab(_server_pool: Any) -> Iterator[Lab]:
+    """The same on Millstream alone, for what does not depend on the server."""
+    lab = Lab(_server_pool.get(ServerKind.MILLSTREAM, jetstream=True))
     yield lab
     lab.close()
 

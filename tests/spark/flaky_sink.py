@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from millrace.spark.sink import BatchWriter, SinkTask, StreamWriter, TaskReport
-from millrace.spark.source import JetStreamDataSource
+from millstream.spark.sink import BatchWriter, SinkTask, StreamWriter, TaskReport
+from millstream.spark.source import JetStreamDataSource
 
 URL, FOLDER, GUARANTEE = sys.argv[1:]
 LIVES = 3  # record batches that a dying attempt takes

@@ -16,14 +16,14 @@ from typing import Any
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from millrace.jsapi.errors import Err
-from millrace.spark.schema import COLUMNS, DEFAULT_COLUMNS
-from millrace.spark.source import JetStreamDataSource
-from millrace.spark.stream import StreamReader
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.errors import ApiRefused
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.jsapi.errors import Err
+from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
+from millstream.spark.source import JetStreamDataSource
+from millstream.spark.stream import StreamReader
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import ApiRefused
+from millstream.wire.options import LinkOptions, parse_servers
 
 ALL = tuple(COLUMNS)
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from source_kit import Lab
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 PROGRAM = Path(__file__).parent / "flaky_sink.py"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from source_kit import Lab, Query
 
-from millrace.spark.errors import DataLoss, OptionError
+from millstream.spark.errors import DataLoss, OptionError
 
 MakeQuery = Callable[..., Query]
 
@@ -212,7 +212,7 @@ def test_a_durable_that_was_deleted_is_made_again_where_the_query_stands(lab: La
 def test_a_stream_that_a_pattern_finds_later_has_its_durable_before_it_is_read(
     lab: Lab, query: MakeQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.spark.catalog._PATTERN_AGE_S", 0.0)
+    monkeypatch.setattr("millstream.spark.catalog._PATTERN_AGE_S", 0.0)
     first = lab.stream(retention="interest", allow_direct=True)
     second = f"{first}x"
     one = query(first, commitMode="consumer", durable="spark-q")

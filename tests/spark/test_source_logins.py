@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from source_kit import rows
 
-from millrace.base.nkeys import KeyKind
-from millrace.base.seeds import Signer, make_seed
-from millrace.spark.errors import SourceUnavailable
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.base.nkeys import KeyKind
+from millstream.base.seeds import Signer, make_seed
+from millstream.spark.errors import SourceUnavailable
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 
@@ -35,7 +35,7 @@ def fill(options: LinkOptions) -> None:
 
 def check(server: ServerProcess, login: dict[str, str]) -> None:
     options = {"nats.servers": server.client_url, "subscribe": "O"} | login
-    arrow = ["arrow"] if server.kind is ServerKind.MILLRACE else []
+    arrow = ["arrow"] if server.kind is ServerKind.MILLSTREAM else []
     for transport in ["auto", "pull", "direct", *arrow]:
         found = rows(options | {"transport": transport}, ("data",))
         assert [row["data"] for row in found] == [b"one", b"two"], transport

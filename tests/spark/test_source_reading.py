@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from source_kit import ALL, Lab, partitions, read, rows, schema_of, source_of
 
-from millrace.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
-from millrace.spark.partitions import RangePartition
-from millrace.testing.fault_proxy import FaultProxy
-from millrace.testing.ports import free_ports
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
+from millstream.spark.partitions import RangePartition
+from millstream.testing.fault_proxy import FaultProxy
+from millstream.testing.ports import free_ports
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.options import LinkOptions, parse_servers
 
 ODD_BLOCKS = (
     b"NATS/1.0\r\nA: 1\r\nB: 2\r\nA: 3\r\n\r\n",
@@ -28,7 +28,7 @@ ODD_BLOCKS = (
 
 
 def transports_of(lab: Lab) -> list[str]:
-    return ["pull", "direct", *(["arrow"] if lab.server.kind is ServerKind.MILLRACE else [])]
+    return ["pull", "direct", *(["arrow"] if lab.server.kind is ServerKind.MILLSTREAM else [])]
 
 
 @pytest.fixture
@@ -395,11 +395,11 @@ def test_a_broken_connection_costs_no_row_and_doubles_none(
 def test_a_broken_http_connection_costs_no_row_and_doubles_none(
     line_to: Callable[[int], ProxyThread], own_server: Callable[..., ServerProcess], server_kind: ServerKind
 ) -> None:
-    if server_kind is not ServerKind.MILLRACE:
+    if server_kind is not ServerKind.MILLSTREAM:
         pytest.skip("nats-server has no such transport")
     [port] = free_ports(1)
     line = line_to(port)
-    config = f'millrace {{ arrow {{ port: {port}, advertise: "127.0.0.1:{line.proxy.port}" }} }}'
+    config = f'millstream {{ arrow {{ port: {port}, advertise: "127.0.0.1:{line.proxy.port}" }} }}'
     lab = Lab(own_server(jetstream=True, config=config))
     stream = lab.stream(storage="memory")
     lab.fill(stream, 35_000, size=500)  # more than fits into what sockets hold

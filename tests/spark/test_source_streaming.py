@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from source_kit import Lab, Query, Row
 
-from millrace.spark.errors import CheckpointError, DataLoss, OptionError, StreamMissing
-from millrace.testing.reference import ServerProcess
+from millstream.spark.errors import CheckpointError, DataLoss, OptionError, StreamMissing
+from millstream.testing.reference import ServerProcess
 
 MakeQuery = Callable[..., Query]
 

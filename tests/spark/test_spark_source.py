@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from source_kit import Lab, rows
 
-from millrace.spark import source
-from millrace.spark.lag import LagListener, QueryLag
-from millrace.spark.schema import default_schema
+from millstream.spark import source
+from millstream.spark.lag import LagListener, QueryLag
+from millstream.spark.schema import default_schema
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -50,12 +50,12 @@ def test_spark_finds_the_source_by_itself_and_reads_what_we_read(spark: Any, lab
     assert [{**row, "data": bytes(row["data"])} for row in found] == expected
 
 
-def test_the_tutorial_in_the_docstring_runs(spark: Any, millrace_lab: Lab, checkpoint: str) -> None:
+def test_the_tutorial_in_the_docstring_runs(spark: Any, millstream_lab: Lab, checkpoint: str) -> None:
     for name, subjects in (("ORDERS", ["orders.*"]), ("COPIES", ["copies.>"])):
-        millrace_lab.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects})
+        millstream_lab.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects})
     for subject, fruit in (("orders.new", b"apple"), ("orders.new", b"pear"), ("orders.old", b"plum")):
-        millrace_lab.link.request(subject, fruit)
-    names = {"spark": spark, "servers": millrace_lab.server.client_url, "checkpoint": checkpoint}
+        millstream_lab.link.request(subject, fruit)
+    names = {"spark": spark, "servers": millstream_lab.server.client_url, "checkpoint": checkpoint}
     [example] = doctest.DocTestFinder(recurse=False).find(
         source.JetStreamDataSource, "JetStreamDataSource", globs=names
     )
@@ -63,29 +63,29 @@ def test_the_tutorial_in_the_docstring_runs(spark: Any, millrace_lab: Lab, check
     try:
         result = doctest.DocTestRunner(optionflags=flags).run(example)
     finally:
-        millrace_lab.api("STREAM.DELETE.ORDERS")
-        millrace_lab.api("STREAM.DELETE.COPIES")
+        millstream_lab.api("STREAM.DELETE.ORDERS")
+        millstream_lab.api("STREAM.DELETE.COPIES")
     assert result.attempted >= 8
     assert result.failed == 0
 
 
-def test_a_schema_of_our_choice_is_read(spark: Any, millrace_lab: Lab) -> None:
-    stream = millrace_lab.stream()
-    millrace_lab.publish(stream, [b"x" * 1000], "a.b", {"Nats-Msg-Id": "one"})
+def test_a_schema_of_our_choice_is_read(spark: Any, millstream_lab: Lab) -> None:
+    stream = millstream_lab.stream()
+    millstream_lab.publish(stream, [b"x" * 1000], "a.b", {"Nats-Msg-Id": "one"})
     wanted = "size int, tokens array<string>, msg_id string, seq long"
-    [row] = frame(spark, millrace_lab.options(stream)).schema(wanted).load().collect()
+    [row] = frame(spark, millstream_lab.options(stream)).schema(wanted).load().collect()
     assert row.asDict() == {"size": 1000, "tokens": [stream, "a", "b"], "msg_id": "one", "seq": 1}
     with pytest.raises(PySparkException, match="no column 'payload'"):
-        frame(spark, millrace_lab.options(stream)).schema("payload string").load().collect()
+        frame(spark, millstream_lab.options(stream)).schema("payload string").load().collect()
 
 
-def test_sql_reads_a_view(spark: Any, millrace_lab: Lab) -> None:
-    stream = millrace_lab.stream()
-    millrace_lab.fill(stream, 9)
+def test_sql_reads_a_view(spark: Any, millstream_lab: Lab) -> None:
+    stream = millstream_lab.stream()
+    millstream_lab.fill(stream, 9)
     view = f"view_{stream}"
     spark.sql(
         f"CREATE TEMPORARY VIEW {view} USING jetstream "
-        f"OPTIONS (`nats.servers` '{millrace_lab.server.client_url}', subscribe '{stream}')"
+        f"OPTIONS (`nats.servers` '{millstream_lab.server.client_url}', subscribe '{stream}')"
     )
     [row] = spark.sql(
         f"SELECT count(*) AS n, max(seq) AS last FROM {view} WHERE subject LIKE '%.0'"
@@ -196,28 +196,28 @@ def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpo
     ],
 )
 def test_errors_of_a_batch_name_their_cause(
-    spark: Any, millrace_lab: Lab, change: dict[str, str], text: str
+    spark: Any, millstream_lab: Lab, change: dict[str, str], text: str
 ) -> None:
-    stream = millrace_lab.stream()
+    stream = millstream_lab.stream()
     with pytest.raises(AnalysisException) as refused:
-        frame(spark, millrace_lab.options(stream) | change).load().count()
+        frame(spark, millstream_lab.options(stream) | change).load().count()
     assert text in str(refused.value)
 
 
 def test_a_purge_ends_a_query_with_the_sequences_that_are_gone(
-    spark: Any, millrace_lab: Lab, checkpoint: str, tmp_path: Path
+    spark: Any, millstream_lab: Lab, checkpoint: str, tmp_path: Path
 ) -> None:
-    stream = millrace_lab.stream()
-    millrace_lab.fill(stream, 5)
+    stream = millstream_lab.stream()
+    millstream_lab.fill(stream, 5)
 
     def run(**options: str) -> Any:
-        source = stream_frame(spark, millrace_lab.options(stream, **options)).load().select("seq")
+        source = stream_frame(spark, millstream_lab.options(stream, **options)).load().select("seq")
         writer = source.writeStream.format("parquet").option("path", str(tmp_path / "table"))
         return run_now(writer.option("checkpointLocation", checkpoint))
 
     run()
-    millrace_lab.fill(stream, 10)
-    millrace_lab.purge(stream, 9)
+    millstream_lab.fill(stream, 10)
+    millstream_lab.purge(stream, 9)
     with pytest.raises(StreamingQueryException, match="messages 6 to 8 were to be read and are gone"):
         run()
     run(failOnDataLoss="false")
@@ -226,13 +226,13 @@ def test_a_purge_ends_a_query_with_the_sequences_that_are_gone(
 
 
 def test_a_damaged_checkpoint_is_named(
-    spark: Any, millrace_lab: Lab, checkpoint: str, tmp_path: Path
+    spark: Any, millstream_lab: Lab, checkpoint: str, tmp_path: Path
 ) -> None:
-    stream = millrace_lab.stream()
-    millrace_lab.fill(stream, 5)
+    stream = millstream_lab.stream()
+    millstream_lab.fill(stream, 5)
 
     def run() -> Any:
-        source = stream_frame(spark, millrace_lab.options(stream)).load().select("seq")
+        source = stream_frame(spark, millstream_lab.options(stream)).load().select("seq")
         writer = source.writeStream.format("parquet").option("path", str(tmp_path / "table"))
         return run_now(writer.option("checkpointLocation", checkpoint))
 
@@ -245,14 +245,14 @@ def test_a_damaged_checkpoint_is_named(
 
 
 def test_a_filter_of_spark_needs_the_setting(
-    spark: Any, millrace_lab: Lab, own_setting: Callable[..., None]
+    spark: Any, millstream_lab: Lab, own_setting: Callable[..., None]
 ) -> None:
-    stream = millrace_lab.stream()
-    millrace_lab.fill(stream, 5)
+    stream = millstream_lab.stream()
+    millstream_lab.fill(stream, 5)
     own_setting("spark.sql.python.filterPushdown.enabled", "false")
-    assert frame(spark, millrace_lab.options(stream)).load().where("seq > 3").count() == 2
+    assert frame(spark, millstream_lab.options(stream)).load().where("seq > 3").count() == 2
     with pytest.raises(AnalysisException, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        frame(spark, millrace_lab.options(stream, pushDownFilters="true")).load().where("seq > 3").count()
+        frame(spark, millstream_lab.options(stream, pushDownFilters="true")).load().where("seq > 3").count()
 
 
 @pytest.fixture

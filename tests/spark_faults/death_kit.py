@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from cluster_kit import Cluster
 from mortal_source import FOLDER, committed
 
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.errors import WireError
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import WireError
+from millstream.wire.options import LinkOptions, parse_servers
 
 PROGRAM = Path(__file__).parent / "mortal_driver.py"
 LIMIT_S = 600

@@ -17,11 +17,11 @@ from typing import Any
 from mortal_source import FOLDER, MortalSource, pass_by
 from pyspark.sql import SparkSession
 
-from millrace.spark.jobs import reading
-from millrace.spark.jobs.files import LocalFiles
-from millrace.spark.jobs.table import ParquetTable
-from millrace.spark.pipeline import runner
-from millrace.spark.pipeline.load import convert_pipeline
+from millstream.spark.jobs import reading
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.pipeline import runner
+from millstream.spark.pipeline.load import convert_pipeline
 
 GUARANTEES = ("at-least-once", "dedupe", "fenced")
 BATCH = 200  # messages in one micro-batch

@@ -30,12 +30,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWrite
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from millrace.spark.offsets import OffsetDict
-from millrace.spark.options import SourceOptions, Use
-from millrace.spark.readers.pull import PullReader
-from millrace.spark.sink import StreamWriter, TaskReport
-from millrace.spark.source import JetStreamDataSource
-from millrace.spark.stream import StreamReader
+from millstream.spark.offsets import OffsetDict
+from millstream.spark.options import SourceOptions, Use
+from millstream.spark.readers.pull import PullReader
+from millstream.spark.sink import StreamWriter, TaskReport
+from millstream.spark.source import JetStreamDataSource
+from millstream.spark.stream import StreamReader
 
 FOLDER = "MORTAL_FOLDER"
 READ = 20  # messages that have come before the place `read`

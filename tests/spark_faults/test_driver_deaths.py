@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from death_kit import MakeDriver, Streams, exactly_once
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 PHASES = ("before-log", "planned", "read", "write", "before-commit", "after-commit")
 OF_FILES = ("before-log", "planned", "read", "after-commit")  # Spark's own sink has no places to die in
@@ -16,7 +16,7 @@ OF_FILES = ("before-log", "planned", "read", "after-commit")  # Spark's own sink
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 
 
-@pytest.fixture(params=[ServerKind.MILLRACE, ServerKind.NATS_SERVER], ids=str)
+@pytest.fixture(params=[ServerKind.MILLSTREAM, ServerKind.NATS_SERVER], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     with ServerProcess(request.param, jetstream=True) as server:
         yield server
@@ -61,7 +61,7 @@ def test_without_the_promise_doubles_are_seen(
     assert found.total() == 800  # all of the batch that Spark did not know of came again
 
 
-@pytest.mark.parametrize("server", [ServerKind.MILLRACE], indirect=True, ids=str)
+@pytest.mark.parametrize("server", [ServerKind.MILLSTREAM], indirect=True, ids=str)
 def test_a_driver_killed_while_it_writes_leaves_each_message_once(
     server: ServerProcess, streams: Streams, driver: MakeDriver
 ) -> None:

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 import pytest
 from death_kit import MakeDriver, Streams, exactly_once
 
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.options import LinkOptions, parse_servers
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 
 
-@pytest.fixture(params=[ServerKind.MILLRACE, ServerKind.NATS_SERVER], ids=str)
+@pytest.fixture(params=[ServerKind.MILLSTREAM, ServerKind.NATS_SERVER], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     with ServerProcess(request.param, jetstream=True) as server:
         yield server

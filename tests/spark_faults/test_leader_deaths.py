@@ -9,13 +9,13 @@ from cluster_kit import Cluster
 from death_kit import ClusterStreams, exactly_once
 from pyspark.sql.types import StructType
 
-from millrace.spark.connecting import close_idle_links
-from millrace.spark.options import SinkOptions, SourceOptions, Use
-from millrace.spark.readers import pull
-from millrace.spark.schema import default_schema
-from millrace.spark.sink import stream_writer
-from millrace.spark.stream import StreamReader
-from millrace.spark.writing.identity import TaskIdentity
+from millstream.spark.connecting import close_idle_links
+from millstream.spark.options import SinkOptions, SourceOptions, Use
+from millstream.spark.readers import pull
+from millstream.spark.schema import default_schema
+from millstream.spark.sink import stream_writer
+from millstream.spark.stream import StreamReader
+from millstream.spark.writing.identity import TaskIdentity
 
 COUNT = 1000
 

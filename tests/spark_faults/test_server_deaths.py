@@ -7,7 +7,7 @@ import pytest
 from cluster_kit import Cluster
 from death_kit import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 OUTAGE_S = 2.0  # long enough for several attempts to connect
 BATCHES = 14  # of 200 messages
@@ -20,7 +20,7 @@ def places_of(target: str) -> tuple[str, ...]:
     return ("read",) if target == "table" else ("read", "write")
 
 
-@pytest.mark.parametrize("kind", [ServerKind.MILLRACE, ServerKind.NATS_SERVER], ids=str)
+@pytest.mark.parametrize("kind", [ServerKind.MILLSTREAM, ServerKind.NATS_SERVER], ids=str)
 @pytest.mark.parametrize("target", ["table", "dedupe", "fenced"])
 def test_a_killed_task_and_a_killed_server_cost_and_double_nothing(
     driver: MakeDriver, kind: ServerKind, target: str

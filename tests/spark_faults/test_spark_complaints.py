@@ -11,7 +11,7 @@ import pytest
 from death_kit import Streams
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 LOGIN = {"nats.user": "ann", "nats.password": "right"}
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     config = "authorization { user: ann, password: right }"
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True, config=config) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True, config=config) as server:
         yield server
 
 

@@ -10,7 +10,7 @@ import pytest
 from death_kit import Streams, exactly_once, wait_until
 from program_kit import BIN, Program, free_port, run
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 COUNT = 300
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 
 @pytest.fixture
 def streams() -> Iterator[Streams]:
-    with ServerProcess(ServerKind.MILLRACE, jetstream=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, jetstream=True) as server:
         streams = Streams(server.client_url)
         streams.fill(COUNT)
         streams.url = server.client_url  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ max_rows = 100
             "-c", "2", "-m", "1g", "-d", str(tmp_path / "work"), master,
         ) as second:  # fmt: skip
             second.wait_for_log("Successfully registered with master")
-            arguments = ("-m", "millrace", "pipeline", "run", str(file), "--once", "--master", master)
+            arguments = ("-m", "millstream", "pipeline", "run", str(file), "--once", "--master", master)
             told = run(tmp_path, sys.executable, *arguments)
             assert "Asked to launch executor" in second.log  # and it was not the driver that did the work
     assert "archive (archive): done" in told

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from millrace.spark.jobs.admin import StoredMessage, StreamAdmin
-from millrace.spark.pipeline.check import check_pipeline
-from millrace.spark.pipeline.load import convert_pipeline
-from millrace.spark.pipeline.runner import PipelineRun
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.blocking_publisher import BlockingPublisher
-from millrace.wire.errors import WireError
-from millrace.wire.options import LinkOptions, parse_servers
-from millrace.wire.publishing import Receipts
-from millrace.wire.single_frames import header_block
+from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
+from millstream.spark.pipeline.check import check_pipeline
+from millstream.spark.pipeline.load import convert_pipeline
+from millstream.spark.pipeline.runner import PipelineRun
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.blocking_publisher import BlockingPublisher
+from millstream.wire.errors import WireError
+from millstream.wire.options import LinkOptions, parse_servers
+from millstream.wire.publishing import Receipts
+from millstream.wire.single_frames import header_block
 
 
 class Broker:
@@ -119,16 +119,16 @@ def both(server_kind: ServerKind, brokers: Callable[[ServerKind], Broker]) -> Br
 _REFERENCE = pytest.param(ServerKind.NATS_SERVER, marks=pytest.mark.soak)
 
 
-@pytest.fixture(params=[ServerKind.MILLRACE, _REFERENCE], ids=str)
+@pytest.fixture(params=[ServerKind.MILLSTREAM, _REFERENCE], ids=str)
 def broker(request: pytest.FixtureRequest, brokers: Callable[[ServerKind], Broker]) -> Broker:
     """A broker of each kind, but the other one only where there is time: Spark takes seconds for each job."""
     return brokers(request.param).clear()
 
 
 @pytest.fixture
-def millrace(brokers: Callable[[ServerKind], Broker]) -> Broker:
+def millstream(brokers: Callable[[ServerKind], Broker]) -> Broker:
     """Ours only."""
-    return brokers(ServerKind.MILLRACE).clear()
+    return brokers(ServerKind.MILLSTREAM).clear()
 
 
 RunPipeline = Callable[..., PipelineRun]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.spark.jobs.files import LocalFiles
-from millrace.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
 pytestmark = [pytest.mark.timeout(600)]

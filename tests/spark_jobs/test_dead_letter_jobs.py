@@ -60,17 +60,17 @@ def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> N
     job = {"kind": "dead-letters", "name": "letters", "stream": "EVENTS", "trigger": "once"}
     run_pipeline(broker, job)
     run_pipeline(broker, {**job, "name": "letters-again"})  # from the start: the ids hold
-    found = {dict(one.headers)["Millrace-Orig-Seq"]: one for one in broker.messages(letters)}
+    found = {dict(one.headers)["Millstream-Orig-Seq"]: one for one in broker.messages(letters)}
     assert set(found) == {"1", "2", "4"}
     headers = dict(found["2"].headers)
     assert found["2"].subject == "dlq.WORK.WORKER"
     assert found["2"].data == b"message 2"
-    assert (headers["Number"], headers["Millrace-Orig-Subject"]) == ("2", "work.2")
-    assert (headers["Millrace-Dlq-Reason"], headers["Millrace-Dlq-Deliveries"]) == ("max_deliver", "2")
+    assert (headers["Number"], headers["Millstream-Orig-Subject"]) == ("2", "work.2")
+    assert (headers["Millstream-Dlq-Reason"], headers["Millstream-Dlq-Deliveries"]) == ("max_deliver", "2")
     # A work queue forgets what was terminated: the letter is there all the same.
     gone = dict(found["1"].headers)
-    assert (found["1"].data, gone["Millrace-Dlq-Gone"]) == (b"", "true")
-    assert gone["Millrace-Dlq-Reason"] == "terminated: bad order"
+    assert (found["1"].data, gone["Millstream-Dlq-Gone"]) == (b"", "true")
+    assert gone["Millstream-Dlq-Reason"] == "terminated: bad order"
 
     assert [one.sequence for one in broker.messages(work)] == [2]
     redrive = {"kind": "redrive", "name": "back", "stream": letters}
@@ -80,7 +80,7 @@ def test_given_up_messages_become_letters_and_go_back(broker, run_pipeline) -> N
     assert (back.subject, back.data) == ("work.2", b"message 2")
     assert back.sequence == 5
     assert dict(back.headers) == {"Number": "2", "Nats-Msg-Id": f"redrive:LETTERS:{found['2'].sequence}"}
-    assert {dict(one.headers)["Millrace-Orig-Seq"] for one in broker.messages(letters)} == {"1", "4"}
+    assert {dict(one.headers)["Millstream-Orig-Seq"] for one in broker.messages(letters)} == {"1", "4"}
 
 
 @pytest.mark.soak

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from millrace.spark.jobs.analytics import failures, latency, poison, read_events
-from millrace.spark.jobs.archive import archive_rows
-from millrace.spark.jobs.context import explain
-from millrace.spark.jobs.errors import JobError, MissingFormat
-from millrace.spark.jobs.files import HadoopFiles
-from millrace.spark.jobs.reading import require_format
-from millrace.spark.jobs.redrive import redriven
-from millrace.spark.jobs.replay import matches_any, replayed
-from millrace.spark.jobs.transform import (
+from millstream.spark.jobs.analytics import failures, latency, poison, read_events
+from millstream.spark.jobs.archive import archive_rows
+from millstream.spark.jobs.context import explain
+from millstream.spark.jobs.errors import JobError, MissingFormat
+from millstream.spark.jobs.files import HadoopFiles
+from millstream.spark.jobs.reading import require_format
+from millstream.spark.jobs.redrive import redriven
+from millstream.spark.jobs.replay import matches_any, replayed
+from millstream.spark.jobs.transform import (
     apply_sql,
     dead_rows,
     good_rows,
@@ -24,8 +24,8 @@ from millrace.spark.jobs.transform import (
     parse_payload,
     sink_rows,
 )
-from millrace.spark.jobs.verify import StreamResult, as_ranges, compare
-from millrace.spark.schema import default_schema
+from millstream.spark.jobs.verify import StreamResult, as_ranges, compare
+from millstream.spark.schema import default_schema
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
 pytestmark = [pytest.mark.timeout(600)]
@@ -54,11 +54,11 @@ def test_payloads_that_are_not_the_json_wanted_go_another_way(spark: SparkSessio
     ]
     assert dead[0].headers == {
         "A": ["1"],
-        "Millrace-Orig-Stream": ["S"],
-        "Millrace-Orig-Seq": ["2"],
-        "Millrace-Orig-Time": ["2026-03-01T12:00:02.000000Z"],
-        "Millrace-Orig-Subject": ["s.x"],
-        "Millrace-Dlq-Reason": ["the payload is not JSON of the form id string, price double"],
+        "Millstream-Orig-Stream": ["S"],
+        "Millstream-Orig-Seq": ["2"],
+        "Millstream-Orig-Time": ["2026-03-01T12:00:02.000000Z"],
+        "Millstream-Orig-Subject": ["s.x"],
+        "Millstream-Dlq-Reason": ["the payload is not JSON of the form id string, price double"],
     }
     variants = parse_payload(messages, "variant")
     assert [row.seq for row in good_rows(variants, fail=False).orderBy("seq").collect()] == [1, 3, 5]
@@ -153,12 +153,12 @@ def test_replayed_rows_say_where_they_came_from(spark: SparkSession) -> None:
     assert (row.subject, row.msg_id) == ("again.S.s.x", "S:3")
     assert row.headers == {
         "A": ["1"],
-        "Millrace-Orig-Stream": ["S"],
-        "Millrace-Orig-Seq": ["3"],
-        "Millrace-Orig-Time": ["2026-03-01T12:00:03.000000Z"],
-        "Millrace-Orig-Subject": ["s.x"],
+        "Millstream-Orig-Stream": ["S"],
+        "Millstream-Orig-Seq": ["3"],
+        "Millstream-Orig-Time": ["2026-03-01T12:00:03.000000Z"],
+        "Millstream-Orig-Subject": ["s.x"],
     }
-    letters = frame(spark, [(9, "dlq", b"d")], A=["1"], **{"Millrace-Orig-Subject": ["s.x"]}).unionByName(
+    letters = frame(spark, [(9, "dlq", b"d")], A=["1"], **{"Millstream-Orig-Subject": ["s.x"]}).unionByName(
         frame(spark, [(10, "dlq", b"")])
     )
     [back] = redriven(letters, "{subject}").collect()

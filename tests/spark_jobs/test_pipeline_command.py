@@ -1,4 +1,4 @@
-"""`millrace pipeline` as a process: bad files, a clean stop, and kill -9 of the driver in the middle."""
+"""`millstream pipeline` as a process: bad files, a clean stop, and kill -9 of the driver in the middle."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.spark.jobs.files import LocalFiles
-from millrace.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
 pytestmark = [pytest.mark.timeout(600)]
@@ -22,7 +22,7 @@ LIMIT_S = 300
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "millrace", "pipeline", *arguments]
+    return [sys.executable, "-m", "millstream", "pipeline", *arguments]
 
 
 class Driver:
@@ -55,16 +55,16 @@ class Driver:
 
 
 @pytest.fixture
-def pipeline(millrace, tmp_path: Path) -> tuple[Path, Path]:
+def pipeline(millstream, tmp_path: Path) -> tuple[Path, Path]:
     """A file with an archive of a filled stream in small batches, and its table."""
-    millrace.create("LONG", "long.>")
-    millrace.fill("long", MESSAGES)
+    millstream.create("LONG", "long.>")
+    millstream.fill("long", MESSAGES)
     table = tmp_path / "table"
     file = tmp_path / "long.toml"
     file.write_text(
         f"""
 [nats]
-servers = ["{millrace.server.client_url}"]
+servers = ["{millstream.server.client_url}"]
 [spark]
 master = "local[2]"
 conf = {{ "spark.driver.memory" = "1g" }}
@@ -93,7 +93,7 @@ def batches(table: Path) -> int:
 
 def is_writing(table: Path) -> bool:
     """Whether files of a batch are being written at this moment."""
-    return any((table / "_millrace" / "staging").glob("*/**/*.parquet"))
+    return any((table / "_millstream" / "staging").glob("*/**/*.parquet"))
 
 
 def finish(file: Path) -> None:

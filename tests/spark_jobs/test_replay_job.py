@@ -40,30 +40,30 @@ def test_a_replay_is_complete_in_order_and_repeatable(broker, run_pipeline, tmp_
     assert first.subject == "back.played.1"
     assert headers["Number"] == "1"
     assert headers["Nats-Msg-Id"] == "PLAYED:1"
-    assert (headers["Millrace-Orig-Stream"], headers["Millrace-Orig-Seq"]) == ("PLAYED", "1")
+    assert (headers["Millstream-Orig-Stream"], headers["Millstream-Orig-Seq"]) == ("PLAYED", "1")
 
 
 @pytest.mark.soak
-def test_a_replay_keeps_a_rate_and_the_original_timing(millrace, run_pipeline, tmp_path) -> None:
-    stream = millrace.create("TIMED", "timed.>")
-    target = millrace.create("AGAIN", "back.>")
+def test_a_replay_keeps_a_rate_and_the_original_timing(millstream, run_pipeline, tmp_path) -> None:
+    stream = millstream.create("TIMED", "timed.>")
+    target = millstream.create("AGAIN", "back.>")
     table = tmp_path / "table"
-    millrace.fill("timed", 10)
+    millstream.fill("timed", 10)
     time.sleep(1)
-    millrace.fill("timed", 10, first=11)
-    run_pipeline(millrace, archive(stream, table))
+    millstream.fill("timed", 10, first=11)
+    run_pipeline(millstream, archive(stream, table))
 
     begin = time.monotonic()
-    run_pipeline(millrace, replay(table, target, rate=10))
+    run_pipeline(millstream, replay(table, target, rate=10))
     assert time.monotonic() - begin > 1.8
-    assert [message.data for message in millrace.messages(target)] == [
+    assert [message.data for message in millstream.messages(target)] == [
         b"message %d" % n for n in range(1, 21)
     ]
 
-    again = millrace.create("AGAIN2", "again.>")
+    again = millstream.create("AGAIN2", "again.>")
     begin = time.monotonic()
-    run_pipeline(millrace, replay(table, again, subject="again.{subject}", speed=0.5))
+    run_pipeline(millstream, replay(table, again, subject="again.{subject}", speed=0.5))
     assert time.monotonic() - begin > 1.9
-    messages = millrace.messages(again)
+    messages = millstream.messages(again)
     assert len(messages) == 20
-    assert dict(messages[0].headers)["Millrace-Orig-Seq"] == "1"
+    assert dict(messages[0].headers)["Millstream-Orig-Seq"] == "1"

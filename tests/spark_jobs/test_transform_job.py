@@ -43,28 +43,28 @@ def test_bad_payloads_become_dead_letters_and_the_rest_goes_on(broker, run_pipel
     letters = broker.messages(dead)
     assert [message.data for message in letters] == [b"{broken"] * 5
     headers = [dict(message.headers) for message in letters]
-    assert [one["Millrace-Orig-Seq"] for one in headers] == ["10", "20", "30", "40", "50"]
-    assert {one["Millrace-Dlq-Reason"] for one in headers} == {
+    assert [one["Millstream-Orig-Seq"] for one in headers] == ["10", "20", "30", "40", "50"]
+    assert {one["Millstream-Dlq-Reason"] for one in headers} == {
         "the payload is not JSON of the form id long, price double"
     }
 
 
 @pytest.mark.soak
-def test_without_dead_letters_a_bad_payload_is_named_and_ends_the_job(millrace, run_pipeline) -> None:
-    stream = millrace.create("SHOP", "orders.>")
-    millrace.create("LARGE", "large.>")
-    orders(millrace, 10, 1)
+def test_without_dead_letters_a_bad_payload_is_named_and_ends_the_job(millstream, run_pipeline) -> None:
+    stream = millstream.create("SHOP", "orders.>")
+    millstream.create("LARGE", "large.>")
+    orders(millstream, 10, 1)
     job = transform(stream, sql="select value.price from orders", output={"subject": "large.all"})
-    failed = run_pipeline(millrace, job, fails=True)
+    failed = run_pipeline(millstream, job, fails=True)
     assert "stream SHOP, sequence 1: the payload is not JSON" in failed.failures[0].text
 
 
 @pytest.mark.soak
 def test_windows_reach_a_table_once_and_a_stream_at_each_change(
-    spark: SparkSession, millrace, run_pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, millstream, run_pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = millrace.create("SHOP", "orders.>")
-    target = millrace.create("TOTALS", "totals.>")
+    stream = millstream.create("SHOP", "orders.>")
+    target = millstream.create("TOTALS", "totals.>")
     (tmp_path / "totals_by_window.py").write_text(
         "from pyspark.sql import functions as F\n"
         "def totals(views):\n"
@@ -76,7 +76,7 @@ def test_windows_reach_a_table_once_and_a_stream_at_each_change(
 
     def order(second: int, price: int) -> None:
         at = f"2026-01-01T00:00:{second:02d}Z"
-        millrace.publish([("orders.new", json.dumps({"price": price, "at": at}).encode(), {})])
+        millstream.publish([("orders.new", json.dumps({"price": price, "at": at}).encode(), {})])
 
     source = {"json": "price long, at timestamp", "watermark": "value.at 1 second"}
     table = tmp_path / "totals"
@@ -95,15 +95,15 @@ def test_windows_reach_a_table_once_and_a_stream_at_each_change(
     }
     order(1, 5)
     order(2, 6)
-    run_pipeline(millrace, to_table, to_stream)
+    run_pipeline(millstream, to_table, to_stream)
     order(3, 7)
     order(15, 1)
-    run_pipeline(millrace, to_table, to_stream)
+    run_pipeline(millstream, to_table, to_stream)
     order(50, 100)
-    run_pipeline(millrace, to_table, to_stream)
+    run_pipeline(millstream, to_table, to_stream)
     closed = spark.read.parquet(str(table)).select("begin", "total").orderBy("begin").collect()
     assert [(row.begin.second, row.total) for row in closed] == [(0, 18), (10, 1)]
-    live = [json.loads(message.data)["total"] for message in millrace.messages(target)]
+    live = [json.loads(message.data)["total"] for message in millstream.messages(target)]
     assert sorted(live) == [1, 11, 18, 100]
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from millrace.spark.connecting import close_idle_links
-from millrace.spark.jobs.pacing import Pace, publish_paced
-from millrace.testing.reference import ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.spark.connecting import close_idle_links
+from millstream.spark.jobs.pacing import Pace, publish_paced
+from millstream.testing.reference import ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.options import LinkOptions, parse_servers
 
 
 @pytest.fixture(autouse=True)

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from millrace.spark.connecting import close_idle_links
-from millrace.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
-from millrace.spark.options import ConnectionOptions, SinkOptions
-from millrace.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer
-from millrace.spark.writing import checks
-from millrace.spark.writing.bad_rows import BadRow
-from millrace.spark.writing.identity import TaskIdentity
-from millrace.spark.writing.plain import PlainWriter
-from millrace.testing.reference import ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.spark.connecting import close_idle_links
+from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
+from millstream.spark.options import ConnectionOptions, SinkOptions
+from millstream.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer
+from millstream.spark.writing import checks
+from millstream.spark.writing.bad_rows import BadRow
+from millstream.spark.writing.identity import TaskIdentity
+from millstream.spark.writing.plain import PlainWriter
+from millstream.testing.reference import ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.options import LinkOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 Batches = list[pa.RecordBatch]
@@ -235,9 +235,9 @@ def test_bad_rows_can_be_put_aside_once(lab: Lab, fields: dict[str, Any]) -> Non
     ]
     assert dead[0][1] == {
         "Nats-Msg-Id": "dlq:q:0:0:1",
-        "Millrace-Reason": "'bad subject' is no subject to publish to",
-        "Millrace-Orig-Subject": "bad subject",
-        "Millrace-Orig-Row": "q:0:0:1",
+        "Millstream-Reason": "'bad subject' is no subject to publish to",
+        "Millstream-Orig-Subject": "bad subject",
+        "Millstream-Orig-Row": "q:0:0:1",
     }
     assert lab.payloads() == [b"first", b"third"]
 
@@ -251,7 +251,7 @@ def test_a_row_larger_than_the_server_takes_says_so_and_its_letter_has_the_size(
     lab.write(one_batch(("rows.a", large)), on_bad_row="deadLetter", dead_letter_stream="DEAD")
     [(_, headers, payload)] = lab.messages("DEAD")
     assert payload == b""
-    assert headers["Millrace-Orig-Size"] == str(len(large))
+    assert headers["Millstream-Orig-Size"] == str(len(large))
 
 
 def test_what_the_stream_refuses_of_a_row_is_a_bad_row(lab: Lab) -> None:
@@ -482,7 +482,7 @@ def test_a_short_memory_for_ids_is_warned_about_once(
 ) -> None:
     monkeypatch.setattr(checks, "_warned", set())
     lab.make("SHORT", ["short"], duplicate_window=5_000_000_000)
-    with caplog.at_level(logging.WARNING, "millrace.spark"):
+    with caplog.at_level(logging.WARNING, "millstream.spark"):
         lab.writer(subject="short")
     assert "SHORT remembers ids for 5 s" in caplog.text
     caplog.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 sys.path.append(str(Path(__file__).parent.parent / "client"))  # cluster_kit
 

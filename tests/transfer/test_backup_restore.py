@@ -1,4 +1,4 @@
-"""`millrace backup` and `millrace restore`, between all servers, and with backups that are damaged."""
+"""`millstream backup` and `millstream restore`, between all servers, and with backups that are damaged."""
 
 import asyncio
 import json
@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from nats.errors import Error as NatsError
-from transfer_kit import HOUR, command, run_aside, run_millrace, site_of
+from transfer_kit import HOUR, command, run_aside, run_millstream, site_of
 
-from millrace.cli.archives import FORM
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.transfer.backup import back_up
-from millrace.transfer.errors import BadBackup
-from millrace.transfer.folder import open_backup
-from millrace.transfer.progress import Silence
+from millstream.cli.archives import FORM
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.transfer.backup import back_up
+from millstream.transfer.errors import BadBackup
+from millstream.transfer.folder import open_backup
+from millstream.transfer.progress import Silence
 
-NATS, MILLRACE = ServerKind.NATS_SERVER, ServerKind.MILLRACE
+NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 Servers = dict[ServerKind, ServerProcess]
 
 
@@ -54,7 +54,7 @@ async def test_a_stream_comes_back_as_it_was(
 
 
 async def test_every_stream_of_the_account_is_taken_if_none_is_named(tmp_path: Path) -> None:
-    with ServerProcess(MILLRACE, jetstream=True) as server:
+    with ServerProcess(MILLSTREAM, jetstream=True) as server:
         async with site_of(server.client_url) as site:
             await site.fill("ONE", 5)
             await site.fill("TWO", 6)
@@ -105,7 +105,7 @@ async def test_a_stream_that_exists_is_not_touched(
 async def test_a_backup_that_is_there_is_replaced_only_on_demand(
     both_servers: Servers, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[MILLRACE].client_url
+    url = both_servers[MILLSTREAM].client_url
     async with site_of(url) as site:
         await site.fill(name)
         assert (await run_aside("backup", tmp_path, name, "-s", url)).returncode == 0
@@ -153,7 +153,7 @@ async def test_a_damaged_backup_is_refused_before_anything_is_sent(
 ) -> None:
     if how == "longer" and not sealed:
         pytest.skip("what may stand behind an archive is told by its checksum alone")
-    async with site_of(both_servers[MILLRACE].client_url) as site:
+    async with site_of(both_servers[MILLSTREAM].client_url) as site:
         await site.fill(name, 12)
         await take(site, name, tmp_path / name, sealed=sealed)
     spoil(tmp_path / name, how)
@@ -167,14 +167,14 @@ async def take(site: Any, name: str, folder: Path, *, sealed: bool) -> None:
     if not sealed:
         meta = folder / "backup.json"
         found = json.loads(meta.read_bytes())
-        del found["millrace"]
+        del found["millstream"]
         meta.write_text(json.dumps(found, indent=2))
 
 
 async def test_an_archive_of_another_stream_is_noticed(
     both_servers: Servers, name: str, tmp_path: Path
 ) -> None:
-    async with site_of(both_servers[MILLRACE].client_url) as site:
+    async with site_of(both_servers[MILLSTREAM].client_url) as site:
         await site.fill(name, 8)
         await site.fill(f"{name}B", 9)
         for each in (name, f"{name}B"):
@@ -187,7 +187,7 @@ async def test_an_archive_of_another_stream_is_noticed(
 async def test_a_dry_run_of_a_restore_needs_no_server_and_finds_damage(
     both_servers: Servers, name: str, tmp_path: Path
 ) -> None:
-    async with site_of(both_servers[MILLRACE].client_url) as site:
+    async with site_of(both_servers[MILLSTREAM].client_url) as site:
         await site.fill(name, 8)
         await take(site, name, tmp_path / name, sealed=True)
     done = await run_aside("restore", tmp_path, "--dry-run", "-s", "nats://127.0.0.1:1")
@@ -202,7 +202,7 @@ async def test_a_dry_run_of_a_restore_needs_no_server_and_finds_damage(
 async def test_a_backup_of_what_the_nats_command_line_wrote_is_restored(
     both_servers: Servers, origin: ServerKind, name: str, tmp_path: Path
 ) -> None:
-    target = MILLRACE if origin is NATS else NATS
+    target = MILLSTREAM if origin is NATS else NATS
     async with (
         site_of(both_servers[origin].client_url) as here,
         site_of(both_servers[target].client_url) as there,
@@ -250,7 +250,7 @@ def kill_when(process: subprocess.Popen[bytes], ready: Any) -> None:
 async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_next_one_is(
     both_servers: Servers, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[MILLRACE].client_url
+    url = both_servers[MILLSTREAM].client_url
     async with site_of(url) as site:
         await big_stream(site, name)
         arguments = ("backup", tmp_path, name, "--chunk-size", 1024, "-s", url)
@@ -264,7 +264,7 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_n
             shutil.rmtree(tmp_path / name)
         else:
             pytest.fail("it was never killed in the middle")
-        assert run_millrace("restore", tmp_path, "--dry-run").returncode == 1
+        assert run_millstream("restore", tmp_path, "--dry-run").returncode == 1
         done = await run_aside("backup", tmp_path, name, "-s", url)
         assert done.returncode == 0, done.stdout
         assert entries(tmp_path) == [name]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transfer_kit import run_aside
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 # The second where the server closes before all that was sent has been read.
 REFUSALS = ("authorization violation", "reset by peer")
@@ -24,7 +24,7 @@ TOKEN = 'authorization: {token: "t0ken"}\n'
 async def test_a_login_is_used_and_a_wrong_one_is_told(
     config: str, right: list[str], wrong: list[str], tmp_path: Path
 ) -> None:
-    with ServerProcess(ServerKind.MILLRACE, config=config, jetstream=True) as server:
+    with ServerProcess(ServerKind.MILLSTREAM, config=config, jetstream=True) as server:
         done = await run_aside("backup", tmp_path, "-s", server.client_url, *right)
         assert (done.returncode, done.stdout) == (0, "there are no streams\n"), done.stderr
         done = await run_aside("backup", tmp_path, "-s", server.client_url, *wrong)
@@ -35,8 +35,8 @@ async def test_a_login_is_used_and_a_wrong_one_is_told(
 
 async def test_the_login_of_the_source_is_not_sent_to_the_target(tmp_path: Path) -> None:
     with (
-        ServerProcess(ServerKind.MILLRACE, config=PASSWORD, jetstream=True) as source,
-        ServerProcess(ServerKind.MILLRACE, config=TOKEN, jetstream=True) as target,
+        ServerProcess(ServerKind.MILLSTREAM, config=PASSWORD, jetstream=True) as source,
+        ServerProcess(ServerKind.MILLSTREAM, config=TOKEN, jetstream=True) as target,
     ):
         both = ("promote", "-s", source.client_url, "--to", target.client_url)
         environment = {"NATS_USER": "ops", "NATS_PASSWORD": "s3cret"}

@@ -1,4 +1,4 @@
-"""`millrace promote` while nobody publishes: what arrives, what is left alone, and runs that are repeated."""
+"""`millstream promote` while nobody publishes: what arrives, what stays as it was, and repeated runs."""
 
 import asyncio
 import json
@@ -13,16 +13,16 @@ import pytest_asyncio
 from nats.js.errors import NoStreamResponseError
 from transfer_kit import HOUR, Site, command, run_aside, site_of
 
-from millrace.cli.archives import FORM
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.transfer.marks import COPY, FROZEN
-from millrace.transfer.planning import Method, PromoteOptions, plan
-from millrace.transfer.progress import Silence
-from millrace.transfer.promotion import Promotion
+from millstream.cli.archives import FORM
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.transfer.marks import COPY, FROZEN
+from millstream.transfer.planning import Method, PromoteOptions, plan
+from millstream.transfer.progress import Silence
+from millstream.transfer.promotion import Promotion
 
-NATS, MILLRACE = ServerKind.NATS_SERVER, ServerKind.MILLRACE
-WAYS = pytest.mark.parametrize("pair", [(MILLRACE, NATS), (NATS, MILLRACE)], ids=str, indirect=True)
-OUTWARD = pytest.mark.parametrize("pair", [(MILLRACE, NATS)], ids=["millrace"], indirect=True)
+NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
+WAYS = pytest.mark.parametrize("pair", [(MILLSTREAM, NATS), (NATS, MILLSTREAM)], ids=str, indirect=True)
+OUTWARD = pytest.mark.parametrize("pair", [(MILLSTREAM, NATS)], ids=["millstream"], indirect=True)
 
 
 class Pair:
@@ -188,7 +188,7 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
     for each in mine.values():
         each["config"].pop("pause_until", None)
     assert theirs == mine
-    assert f"MILLRACE_FEED_{name}" not in await target.api.stream_names()
+    assert f"MILLSTREAM_FEED_{name}" not in await target.api.stream_names()
     answer = await target.publish(f"{name}.1", b"", {"Nats-Msg-Id": "tail39"})
     assert (answer["seq"], answer.get("duplicate")) == (39, True)
     assert (await target.publish(f"{name}.1"))["seq"] == 41
@@ -238,7 +238,7 @@ async def test_a_work_queue_moves_with_what_is_not_done(pair: Pair, name: str) -
 
 
 async def test_source_and_target_must_not_be_the_same(both_servers: dict[ServerKind, ServerProcess]) -> None:
-    url = both_servers[MILLRACE].client_url
+    url = both_servers[MILLSTREAM].client_url
     async with site_of(url) as site:
         await site.create("SAME", subjects=["SAME.>"])
         done = await run_aside("promote", "-s", url, "--to", url, "SAME")

@@ -21,9 +21,9 @@ from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeout
 from transfer_kit import HOUR, TIMEOUT_S, Site, command, eventually, site_of
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
-NATS, MILLRACE = ServerKind.NATS_SERVER, ServerKind.MILLRACE
+NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 COPY = ("--cut-over",)
 FOLLOW = ("--live", "--cut-over", "--method", "follow")
 STREAM = "LOAD"
@@ -172,12 +172,12 @@ async def until(process: asyncio.subprocess.Process, words: str) -> str:
 @pytest.mark.parametrize(
     ("origin", "target", "way"),
     [
-        pytest.param(MILLRACE, None, COPY, id="millrace-cluster-copy"),
-        pytest.param(MILLRACE, NATS, FOLLOW, id="millrace-nats-follow"),
-        pytest.param(MILLRACE, None, FOLLOW, id="millrace-cluster-follow", marks=pytest.mark.soak),
-        pytest.param(MILLRACE, NATS, COPY, id="millrace-nats-copy", marks=pytest.mark.soak),
-        pytest.param(NATS, MILLRACE, COPY, id="nats-millrace-copy", marks=pytest.mark.soak),
-        pytest.param(NATS, MILLRACE, FOLLOW, id="nats-millrace-follow", marks=pytest.mark.soak),
+        pytest.param(MILLSTREAM, None, COPY, id="millstream-cluster-copy"),
+        pytest.param(MILLSTREAM, NATS, FOLLOW, id="millstream-nats-follow"),
+        pytest.param(MILLSTREAM, None, FOLLOW, id="millstream-cluster-follow", marks=pytest.mark.soak),
+        pytest.param(MILLSTREAM, NATS, COPY, id="millstream-nats-copy", marks=pytest.mark.soak),
+        pytest.param(NATS, MILLSTREAM, COPY, id="nats-millstream-copy", marks=pytest.mark.soak),
+        pytest.param(NATS, MILLSTREAM, FOLLOW, id="nats-millstream-follow", marks=pytest.mark.soak),
     ],
 )
 @pytest.mark.timeout(400)

@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeout
 
-from millrace.transfer.api import JetStreamApi
+from millstream.transfer.api import JetStreamApi
 
 TIMEOUT_S = 60.0
 HOUR = 3600 * 10**9
@@ -127,10 +127,10 @@ async def eventually(check: Callable[[], bool]) -> None:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "millrace", *map(str, arguments)]
+    return [sys.executable, "-m", "millstream", *map(str, arguments)]
 
 
-def run_millrace(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_millstream(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it, without a terminal."""
     return subprocess.run(
         command(*arguments),
@@ -144,4 +144,4 @@ def run_millrace(*arguments: object, **environment: str) -> subprocess.Completed
 
 async def run_aside(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same, while the test goes on."""
-    return await asyncio.to_thread(run_millrace, *arguments, **environment)
+    return await asyncio.to_thread(run_millstream, *arguments, **environment)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import millrace
-from millrace.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
+import millstream
+from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -55,7 +55,7 @@ def test_this_run_uses_the_build_it_was_asked_for(name: str) -> None:
         assert file.endswith(".py")
     else:
         assert file.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
-    assert (millrace.BUILD == "pure") is pure_requested()
+    assert (millstream.BUILD == "pure") is pure_requested()
 
 
 _FILES = f"import importlib\nfor name in {COMPILED_MODULES!r}: print(importlib.import_module(name).__file__)"
@@ -68,7 +68,7 @@ def test_the_switch_chooses_the_sources_although_extensions_lie_beside_them() ->
 
 
 def test_a_build_without_compiled_modules_fails_loudly(uncompiled: Path) -> None:
-    done = run("import millrace", uncompiled, pure=None)
+    done = run("import millstream", uncompiled, pure=None)
     assert done.returncode != 0
     assert "MissingCompiledModules" in done.stderr
     assert PURE_SWITCH in done.stderr
@@ -78,7 +78,7 @@ def test_a_build_without_compiled_modules_fails_loudly(uncompiled: Path) -> None
 
 @pytest.mark.parametrize("value", ["0", "", "yes"])
 def test_only_the_value_one_asks_for_the_interpreted_build(uncompiled: Path, value: str) -> None:
-    done = run("import millrace", uncompiled, pure=value)
+    done = run("import millstream", uncompiled, pure=value)
     assert "MissingCompiledModules" in done.stderr
 
 
@@ -92,7 +92,7 @@ def test_one_missing_module_is_enough_to_fail(uncompiled: Path, tmp_path: Path) 
         file = importlib.import_module(name).__file__
         assert file is not None
         shutil.copy(file, copy / Path(*name.split(".")).parent)
-    done = run("import millrace", copy, pure=None)
+    done = run("import millstream", copy, pure=None)
     assert done.returncode != 0
     assert f"({absent})" in done.stderr
 
@@ -113,7 +113,7 @@ def test_what_needs_one_architecture_is_compiled_for_that_alone(
     monkeypatch.setenv(
         "_PYTHON_HOST_PLATFORM", platform
     )  # what Python reads when it is built for another machine
-    done = run("from millrace.base.build import COMPILED_MODULES as m; print(*m)", uncompiled, pure="1")
+    done = run("from millstream.base.build import COMPILED_MODULES as m; print(*m)", uncompiled, pure="1")
     assert done.returncode == 0, done.stderr
     assert (set(X86_MODULES) <= set(done.stdout.split())) is expected
 

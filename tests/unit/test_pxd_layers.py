@@ -9,7 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PXD_FILES = sorted(SOURCE.rglob("*.pxd"))
-_CIMPORT = re.compile(r"^\s*(?:from\s+(millrace[\w.]*)\s+cimport\b|cimport\s+(millrace[\w.]*))", re.MULTILINE)
+_CIMPORT = re.compile(
+    r"^\s*(?:from\s+(millstream[\w.]*)\s+cimport\b|cimport\s+(millstream[\w.]*))", re.MULTILINE
+)
 
 
 def layer_of_packages() -> dict[str, int]:
@@ -29,7 +31,9 @@ def may_see(package: str, other: str) -> bool:
 
 
 def test_cimports_are_found_in_both_spellings() -> None:
-    text = "cimport cython\nfrom millrace.protocol.parser cimport Frame\n  cimport millrace.base.build as b\n"
+    text = (
+        "cimport cython\nfrom millstream.protocol.parser cimport Frame\n cimport millstream.base.ids as b\n"
+    )
     assert cimported_packages(text) == ["protocol", "base"]
 
 
@@ -46,7 +50,7 @@ def test_there_are_pxd_files_to_look_at() -> None:
 
 @pytest.mark.parametrize("path", PXD_FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_cimports_point_down(path: Path) -> None:
-    package = path.relative_to(SOURCE / "millrace").parts[0]
+    package = path.relative_to(SOURCE / "millstream").parts[0]
     wrong = [other for other in cimported_packages(path.read_text()) if not may_see(package, other)]
     assert wrong == []
 

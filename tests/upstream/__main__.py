@@ -1,6 +1,6 @@
-"""Run the tests of the nats.py project against `millrace serve`: ``python -m tests.upstream CHECKOUT``.
+"""Run the tests of the nats.py project against `millstream serve`: ``python -m tests.upstream CHECKOUT``.
 
-Those tests start a program called `nats-server`.  Here they find one that is Millrace: a script in a
+Those tests start a program called `nats-server`.  Here they find one that is Millstream: a script in a
 temporary folder that comes first on the PATH, with the home folder moved away because they look there
 too.  With ``--server`` the script starts another server, to see what fails without us.
 
@@ -21,7 +21,7 @@ from typing import Final
 
 from tests.upstream.suites import SUITES, Suite
 
-import millrace
+import millstream
 
 _NO_TESTS_SELECTED: Final = 5  # pytest's exit code
 _VERSION: Final = re.compile(r"nats-server: (v\S+)")
@@ -38,9 +38,9 @@ def main() -> int:
     try:
         for suite in suites:
             _check(suite, checkout, arguments.python)
-        with tempfile.TemporaryDirectory(prefix="millrace-upstream-") as folder:
+        with tempfile.TemporaryDirectory(prefix="millstream-upstream-") as folder:
             version = _make_server(Path(folder), arguments.server)
-            print(f"Testing nats-server {version}: {arguments.server or 'millrace serve'}", flush=True)
+            print(f"Testing nats-server {version}: {arguments.server or 'millstream serve'}", flush=True)
             codes = [
                 _run(suite, checkout, arguments.python, Path(folder), version, pytest_arguments)
                 for suite in suites
@@ -55,7 +55,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.upstream",
-        description="Run nats.py's own tests against millrace serve. What is not listed here goes to pytest.",
+        description="Run nats.py's own tests against millstream serve. Other options go to pytest.",
         allow_abbrev=False,
     )
     parser.add_argument("checkout", type=Path, help="a checkout of nats.py")
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--python", default=sys.executable, help="the Python that has what the tests need (default: this one)"
     )
-    parser.add_argument("--server", type=Path, help="test this nats-server binary instead of Millrace")
+    parser.add_argument("--server", type=Path, help="test this nats-server binary instead of Millstream")
     return parser
 
 
@@ -95,11 +95,11 @@ def _check(suite: Suite, checkout: Path, python: str) -> None:
 
 def _make_server(folder: Path, server: Path | None) -> str:
     """Put a `nats-server` into the folder and return the version that it claims to have."""
-    ours = [sys.executable, "-P", "-m", "millrace", "serve"]
+    ours = [sys.executable, "-P", "-m", "millstream", "serve"]
     command = ours if server is None else [str(server.resolve())]
     # The library under test must not become the server's, and a server that compiles its modules
     # anew at each of hundreds of starts makes everything slow.
-    package_parent = Path(millrace.__file__).resolve().parents[1]
+    package_parent = Path(millstream.__file__).resolve().parents[1]
     script = folder / "nats-server"
     script.write_text(
         "#!/bin/sh\n"

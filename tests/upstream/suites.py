@@ -6,8 +6,8 @@ Whole files or single tests are left out, nothing by pattern, so that a test tha
 from dataclasses import dataclass
 from typing import Final
 
-CLUSTER: Final = "starts servers that are joined by routes; Millrace is a single server"
-JWT: Final = "the server runs in operator (JWT) mode, which Millrace refuses"
+CLUSTER: Final = "starts servers that are joined by routes; Millstream is a single server"
+JWT: Final = "the server runs in operator (JWT) mode, which Millstream refuses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from wire_kit import Operator, RogueServer, ServerFactory, options_for
 
-from millrace.base.nkeys import KeyKind
-from millrace.base.seeds import Signer, make_seed
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.errors import (
+from millstream.base.nkeys import KeyKind
+from millstream.base.seeds import Signer, make_seed
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
     NoResponders,
@@ -21,9 +21,9 @@ from millrace.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
-from millrace.wire.parser import Op
-from millrace.wire.single_frames import header_block, message_frame
+from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.wire.parser import Op
+from millstream.wire.single_frames import header_block, message_frame
 
 SEED = make_seed(KeyKind.USER, b"k" * 32)
 USERS = f"""

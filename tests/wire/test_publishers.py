@@ -8,13 +8,13 @@ import pytest
 import pytest_asyncio
 from wire_kit import ServerFactory, options_for
 
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.fault_proxy import FaultProxy, Faults
-from millrace.testing.reference import ServerProcess
-from millrace.wire.async_publisher import AsyncPublisher, receipt_of
-from millrace.wire.blocking import BlockingLink
-from millrace.wire.blocking_publisher import BlockingPublisher
-from millrace.wire.errors import (
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.fault_proxy import FaultProxy, Faults
+from millstream.testing.reference import ServerProcess
+from millstream.wire.async_publisher import AsyncPublisher, receipt_of
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.blocking_publisher import BlockingPublisher
+from millstream.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
     BadMessage,
@@ -22,9 +22,9 @@ from millrace.wire.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millrace.wire.options import LinkOptions, TlsOptions, parse_servers
-from millrace.wire.publishing import Origin, Receipts
-from millrace.wire.single_frames import header_block
+from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.wire.publishing import Origin, Receipts
+from millstream.wire.single_frames import header_block
 
 
 @pytest.fixture

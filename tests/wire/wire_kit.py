@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from millrace.base.nkeys import KeyKind
-from millrace.base.seeds import Signer, make_seed
-from millrace.testing.reference import ServerProcess
-from millrace.wire.options import LinkOptions, parse_servers
+from millstream.base.nkeys import KeyKind
+from millstream.base.seeds import Signer, make_seed
+from millstream.testing.reference import ServerProcess
+from millstream.wire.options import LinkOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 

@@ -13,7 +13,7 @@ from nats.js.api import KeyValueConfig, ObjectStoreConfig, StorageType
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _numbers = itertools.count(1)
 

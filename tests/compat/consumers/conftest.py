@@ -6,7 +6,7 @@ import pytest
 from compat_kit import PATIENT_LOGIN, Dial, ServerFactory, login
 from consumer_kit import Client
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _USED = dict.fromkeys(ServerKind, 0)

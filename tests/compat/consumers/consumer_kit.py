@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from compat_kit import Message, as_bytes, header_block, publish
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 SECOND: Final = 10**9
 FUTURE: Final = "2100-01-01T00:00:00Z"

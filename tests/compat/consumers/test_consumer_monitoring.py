@@ -6,7 +6,7 @@ import pytest
 from compat_kit import http_get, monitor
 from consumer_kit import Client
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 def filled(js: Client) -> None:

@@ -6,7 +6,7 @@ import pytest
 from compat_kit import Dial, ServerFactory
 from consumer_kit import FUTURE, SECOND, Client
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
 

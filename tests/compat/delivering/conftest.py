@@ -8,7 +8,7 @@ import pytest
 from compat_kit import Dial, ServerFactory, login
 from delivering_kit import ACCOUNTS, Scene, config_text
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _used = dict.fromkeys(ServerKind, 0)  # accounts; when all of a server are used, there is another server

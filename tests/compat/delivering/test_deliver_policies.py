@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from delivering_kit import FUTURE, PAST, SECOND, Scene
 
-from millrace.subjects.match import matches
+from millstream.subjects.match import matches
 
 SUBJECTS: Final = ("a.1", "b.1", "a.2", "c.1", "a.1", "b.2", "a.2", "b.1")
 

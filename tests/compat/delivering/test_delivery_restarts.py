@@ -7,7 +7,7 @@ import pytest
 from compat_kit import ServerFactory
 from delivering_kit import MILLISECOND, SECOND, Scene
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 LONG = 60 * SECOND
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from delivering_kit import MILLISECOND, SECOND, Scene
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 def test_delivery_starts_when_somebody_listens(js: Scene) -> None:

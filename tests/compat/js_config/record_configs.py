@@ -7,7 +7,7 @@ from config_suite import Suite
 from consumer_config_scenarios import CONSUMER_CONFIG
 from stream_config_scenarios import STREAM_CONFIG
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 async def record(suite: Suite) -> None:

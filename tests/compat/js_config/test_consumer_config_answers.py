@@ -5,7 +5,7 @@ from compat_kit import ServerFactory
 from config_suite import Scenario
 from consumer_config_scenarios import CONSUMER_CONFIG
 
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 _RECORDED = CONSUMER_CONFIG.recorded()
 _CASES = [

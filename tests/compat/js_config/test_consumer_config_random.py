@@ -8,8 +8,8 @@ import nats
 import pytest
 from compat_kit import ServerFactory
 
-from millrace.jetstream.options import JetStreamLimits
-from millrace.testing.consumer_rules import ConsumerRules
+from millstream.jetstream.options import JetStreamLimits
+from millstream.testing.consumer_rules import ConsumerRules
 
 _SECOND = 10**9
 _REQUESTS = 15  # about one stream

@@ -8,7 +8,7 @@ import pytest
 from compat_kit import Dial, ServerFactory, login
 from publishing_kit import ACCOUNTS, Scenario, config_text
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _next_account = itertools.count()
 

@@ -10,7 +10,7 @@ from typing import Any
 from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, header_block, publish
 from transcripts import Conversation, accounts_text, masked
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 SECOND = 1_000_000_000
 ACCOUNTS = 200

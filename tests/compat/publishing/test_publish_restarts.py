@@ -8,7 +8,7 @@ import pytest
 from compat_kit import ServerFactory
 from publishing_kit import SECOND, Scenario, config_text
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from compat_kit import Message, as_bytes, eventually, publish
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 MILLISECOND: Final = 1_000_000

@@ -8,7 +8,7 @@ import pytest_asyncio
 from compat_kit import ServerFactory, library
 from snapshot_kit import Site
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _numbers = itertools.count(1)
 

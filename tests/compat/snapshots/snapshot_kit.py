@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from millrace.jetstream.archive.entries import MAGIC, EntryBuffer, EntryReader
-from millrace.jetstream.archive.framing import BLOCK_SIZE, START, frame, read_frames
+from millstream.jetstream.archive.entries import MAGIC, EntryBuffer, EntryReader
+from millstream.jetstream.archive.framing import BLOCK_SIZE, START, frame, read_frames
 
 TIMEOUT_S = 30.0
 TIME = 1_700_000_000_000_000_000

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from snapshot_kit import Site, Snapshot, consumers_of, entries_of, messages_of, old_archive
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
-NATS, MILLRACE = ServerKind.NATS_SERVER, ServerKind.MILLRACE
-WAYS = pytest.mark.parametrize(("origin", "target"), [(NATS, MILLRACE), (MILLRACE, NATS)], ids=str)
+NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
+WAYS = pytest.mark.parametrize(("origin", "target"), [(NATS, MILLSTREAM), (MILLSTREAM, NATS)], ids=str)
 _numbers = itertools.count(1)
 _HOUR = 3600 * 10**9
 
@@ -57,7 +57,7 @@ async def compare(origin: Site, target: Site, name: str, taken: Snapshot) -> Non
 
 
 def lifted(place: dict[str, Any], first_seq: int) -> dict[str, Any]:
-    """Nats-server lifts a restored consumer to where the stream begins; on Millrace it is where it was.
+    """Nats-server lifts a restored consumer to where the stream begins; on Millstream it is where it was.
 
     It also keeps count of deliveries of messages that are gone.
     """
@@ -240,7 +240,7 @@ async def test_each_subject_has_its_message_in_a_snapshot_of_a_stream_that_repla
     sites: dict[ServerKind, Site], name: str
 ) -> None:
     """Nats-server reads while messages are replaced, and may find neither the old one nor the new one."""
-    site = sites[MILLRACE]
+    site = sites[MILLSTREAM]
     name = f"K{name}"
     await site.create(name, subjects=[f"{name}.>"], max_msgs_per_subject=1)
     for number in range(200):
@@ -313,7 +313,7 @@ async def test_the_files_of_an_older_server_are_restored(
 async def test_every_bit_of_an_archive_of_nats_server_is_looked_at(
     sites: dict[ServerKind, Site], name: str
 ) -> None:
-    origin, target = sites[NATS], sites[MILLRACE]
+    origin, target = sites[NATS], sites[MILLSTREAM]
     name = f"D{name}"
     await origin.create(name, subjects=[f"{name}.>"])
     for number in range(3):

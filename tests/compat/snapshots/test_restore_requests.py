@@ -1,6 +1,6 @@
 """Restores on both servers: requests, chunks, what is wrong with an archive, what is told about it.
 
-A restore that fails leaves a part of the stream behind on nats-server, and nothing on Millrace.
+A restore that fails leaves a part of the stream behind on nats-server, and nothing on Millstream.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from snapshot_kit import (
     state,
 )
 
-from millrace.testing.reference import ServerKind
+from millstream.testing.reference import ServerKind
 
 PREFIX = "io.nats.jetstream."
 TWO = (state(messages=2, bytes=68, first_seq=1, last_seq=2), message(1, b"one"), message(2, b"two"))
@@ -304,7 +304,7 @@ async def test_bad_archives_are_refused(site: Site, name: str, server_kind: Serv
         "err_code": 10062,
         "description": f"restore failed: {complaint}",
     }
-    if server_kind is ServerKind.MILLRACE:
+    if server_kind is ServerKind.MILLSTREAM:
         assert (await site.ask(f"STREAM.INFO.{name}"))["error"]["err_code"] == 10059
 
 

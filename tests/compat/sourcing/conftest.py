@@ -7,7 +7,7 @@ import pytest
 from compat_kit import Dial, ServerFactory, login
 from sourcing_kit import ACCOUNTS, Scene, config_text
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 _next_account = itertools.count()
 

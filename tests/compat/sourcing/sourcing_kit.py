@@ -17,7 +17,7 @@ from typing import Any, Final
 from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, publish, text_block
 from transcripts import Conversation, accounts_text, masked
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 ACCOUNTS: Final = 200

@@ -8,7 +8,7 @@ import pytest
 from compat_kit import PATIENT_LOGIN, Dial, ServerFactory, login
 from stream_session import JsWith, OpenSession, Prepare, Recordings, Session, Transcript
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 _COMPARE: Final = pytest.StashKey[Callable[[], None]]()
 

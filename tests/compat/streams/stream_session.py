@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from compat_kit import Message, as_bytes, eventually, header_block, publish
 
-from millrace.testing.wire import WireClient
+from millstream.testing.wire import WireClient
 
 RECORDINGS: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "stream_api"
 

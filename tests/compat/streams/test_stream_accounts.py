@@ -5,7 +5,7 @@ from compat_kit import ServerFactory
 from stream_session import OpenSession, Session
 from test_stream_lifecycle import CLUSTER_ONLY, ENDPOINTS
 
-from millrace.testing.reference import ServerProcess
+from millstream.testing.reference import ServerProcess
 
 MEGABYTE = 2**20
 

@@ -7,7 +7,7 @@ import pytest
 from compat_kit import ServerFactory, monitor, publish
 from stream_session import OpenSession, Session
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 CONFIG = """
 server_name: probe

@@ -17,7 +17,7 @@ import nats
 from complaints import COMPLAINTS
 from nats.aio.client import Client
 
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 FOLDER = Path(__file__).parent
 TIME = "2026-01-02T03:04:05.678901234Z"

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from millrace.arrow import ipc
-from millrace.arrow.lease import Lease, take_lease
-from millrace.arrow.reading import Reading
-from millrace.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
-from millrace.store.fs import FileSystem, MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
+from millstream.arrow import ipc
+from millstream.arrow.lease import Lease, take_lease
+from millstream.arrow.reading import Reading
+from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
 
 ALL = tuple(COLUMNS)
 FIRST_TIME = 1_700_000_000_000_000_123

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from arrow_log_kit import ALL, FIRST_TIME, Direct, append, commit, fill, new_log, seqs, table_of
 
-from millrace.arrow.batch import MOST_BYTES, MOST_ROWS
-from millrace.arrow.schema import DEFAULT_COLUMNS
-from millrace.store.commit import segment_path
-from millrace.store.fs import MemoryFileSystem
+from millstream.arrow.batch import MOST_BYTES, MOST_ROWS
+from millstream.arrow.schema import DEFAULT_COLUMNS
+from millstream.store.commit import segment_path
+from millstream.store.fs import MemoryFileSystem
 
 HEADERS = b"NATS/1.0\r\nNats-Msg-Id: id-1\r\nA: 1\r\nB: x: y\r\nA:2\r\na: 3\r\n\r\n"
 EXPECTED_SCHEMA = pa.schema(

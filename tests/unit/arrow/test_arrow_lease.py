@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from arrow_log_kit import Direct, append, commit, fill, new_log, seqs, table_of
 
-from millrace.arrow.batch import Batch
-from millrace.arrow.lease import Lease, take_lease
-from millrace.arrow.reading import Reading
-from millrace.store.blocks import BLOCK_SIZE
-from millrace.store.fs import RealFileSystem
-from millrace.store.log import Log
+from millstream.arrow.batch import Batch
+from millstream.arrow.lease import Lease, take_lease
+from millstream.arrow.reading import Reading
+from millstream.store.blocks import BLOCK_SIZE
+from millstream.store.fs import RealFileSystem
+from millstream.store.log import Log
 
 
 def rows_of(lease: Lease) -> list[int]:
@@ -179,7 +179,7 @@ def test_compacted_and_compressed_segments_are_read_like_others(tmp_path: Path) 
 
 
 def _real(folder: Path, segment_size: int) -> Log:
-    from millrace.store.recovery import open_log
+    from millstream.store.recovery import open_log
 
     return open_log(RealFileSystem(), str(folder / "log"), segment_size=segment_size)
 

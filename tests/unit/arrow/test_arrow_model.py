@@ -8,8 +8,8 @@ from arrow_log_kit import ALL, append, commit, new_log, table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.store.cursor import Cursor
-from millrace.store.record import Record
+from millstream.store.cursor import Cursor
+from millstream.store.record import Record
 
 pytest.importorskip("pyspark")
 
@@ -51,8 +51,8 @@ def over_the_wire(
     log: Any, patterns: tuple[bytes, ...], first: int, last: int, schema: pa.Schema
 ) -> pa.Table:
     """The same range, built by the reader that takes messages from NATS."""
-    from millrace.spark.columns import Columns
-    from millrace.spark.intake import Intake
+    from millstream.spark.columns import Columns
+    from millstream.spark.intake import Intake
 
     intake = Intake(Columns(tuple(schema.names), "S"), 1, 2**60)
     cursor, record = Cursor(log, first, patterns), Record()

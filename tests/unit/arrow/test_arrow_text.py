@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.arrow.text import repaired, utf8
+from millstream.arrow.text import repaired, utf8
 
 
 def is_what_python_says(data: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.base.buffer import has_line
+from millstream.base.buffer import has_line
 
 BLOCK = b"NATS/1.0\r\nA: 1\r\nNats-X: 2\r\n\r\npayload\r\nNats-X: not a header"
 

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from millrace.base.clock import Clock, ManualClock, SystemClock
+from millstream.base.clock import Clock, ManualClock, SystemClock
 
 
 def test_a_manual_clock_stands_still_until_advanced() -> None:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 
-from millrace.base.ids import NuidGenerator, nonce, nuid, short_hash
+from millstream.base.ids import NuidGenerator, nonce, nuid, short_hash
 
 BASE_62 = re.compile(r"[0-9A-Za-z]{22}")
 
@@ -49,7 +49,7 @@ def test_nuids_stay_unique_across_threads() -> None:
 
 FORK = """
 import os
-from millrace.base.ids import nuid
+from millstream.base.ids import nuid
 child = os.fork()
 if child:
     os.waitpid(child, 0)

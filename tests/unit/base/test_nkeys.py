@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.base.nkeys import (
+from millstream.base.nkeys import (
     KeyKind,
     NkeyError,
     check_user_key,

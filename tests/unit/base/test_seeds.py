@@ -6,8 +6,8 @@ import os
 import nkeys as official
 import pytest
 
-from millrace.base.nkeys import KeyKind, NkeyError, verify
-from millrace.base.seeds import Signer, make_seed, read_credentials
+from millstream.base.nkeys import KeyKind, NkeyError, verify
+from millstream.base.seeds import Signer, make_seed, read_credentials
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 CREDENTIALS = f"""-----BEGIN NATS USER JWT-----

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from millrace.broker.broker import Broker
-from millrace.broker.close_reason import CloseReason
-from millrace.broker.connection import Connection
-from millrace.broker.observer import Observer
-from millrace.broker.options import Account, Authorization, BrokerOptions, User
-from millrace.testing.fake_transport import FakeClient, FakeLoop
+from millstream.broker.broker import Broker
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.connection import Connection
+from millstream.broker.observer import Observer
+from millstream.broker.options import Account, Authorization, BrokerOptions, User
+from millstream.testing.fake_transport import FakeClient, FakeLoop
 
 
 class Recorder(Observer):

@@ -5,9 +5,9 @@ import re
 import pytest
 from broker_kit import client, loop_of, make_accounts
 
-from millrace.broker.broker import Broker
-from millrace.broker.options import Account, Export, ExportKind, Import, ResponseType
-from millrace.testing.fake_transport import FakeClient
+from millstream.broker.broker import Broker
+from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
+from millstream.testing.fake_transport import FakeClient
 
 
 def stream(subject: str) -> Export:

@@ -3,12 +3,12 @@
 import pytest
 from broker_kit import client, make_broker
 
-from millrace.broker.broker import Broker
-from millrace.broker.internal import CaptureSubscriber
-from millrace.broker.options import MapDestination, SubjectMapping
-from millrace.broker.router import Subscription
-from millrace.protocol.inlet import Inlet
-from millrace.protocol.parser import Frame
+from millstream.broker.broker import Broker
+from millstream.broker.internal import CaptureSubscriber
+from millstream.broker.options import MapDestination, SubjectMapping
+from millstream.broker.router import Subscription
+from millstream.protocol.inlet import Inlet
+from millstream.protocol.parser import Frame
 
 
 class Taker(Inlet):

@@ -1,9 +1,9 @@
 """Acknowledgements on their way to those who wait for them."""
 
-from millrace.broker.router import SubjectSpace, Subscriber, Subscription, Target
-from millrace.protocol.outbuf import OutBuffer
-from millrace.protocol.parser import Frame
-from millrace.protocol.replies import Replies
+from millstream.broker.router import SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol.outbuf import OutBuffer
+from millstream.protocol.parser import Frame
+from millstream.protocol.replies import Replies
 
 
 class Listener(Subscriber):

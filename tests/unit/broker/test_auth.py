@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.base.nkeys import KeyKind, encode
-from millrace.broker.auth import (
+from millstream.base.nkeys import KeyKind, encode
+from millstream.broker.auth import (
     Authenticator,
     AuthOptionError,
     Credentials,
@@ -16,7 +16,7 @@ from millrace.broker.auth import (
     is_bcrypt,
     passwords_match,
 )
-from millrace.broker.options import (
+from millstream.broker.options import (
     Account,
     Authorization,
     BrokerOptions,

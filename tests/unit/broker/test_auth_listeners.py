@@ -2,8 +2,8 @@
 
 import pytest
 
-from millrace.broker.auth import Authenticator, Credentials, Identity
-from millrace.broker.options import (
+from millstream.broker.auth import Authenticator, Credentials, Identity
+from millstream.broker.options import (
     Authorization,
     BrokerOptions,
     ConnectionType,
@@ -11,7 +11,7 @@ from millrace.broker.options import (
     User,
     WebSocketOptions,
 )
-from millrace.broker.tls_peer import PeerNames, parse_name
+from millstream.broker.tls_peer import PeerNames, parse_name
 
 PLAIN_TLS = TlsOptions(cert_file="c", key_file="k", verify=True)
 MAPPING_TLS = TlsOptions(cert_file="c", key_file="k", verify=True, verify_and_map=True)

@@ -2,9 +2,9 @@
 
 from broker_kit import client, loop_of, make_broker
 
-from millrace.broker.broker import Broker
-from millrace.broker.close_reason import CloseReason
-from millrace.testing.fake_transport import FakeClient
+from millstream.broker.broker import Broker
+from millstream.broker.close_reason import CloseReason
+from millstream.testing.fake_transport import FakeClient
 
 KILOBYTE = b"PUB foo 1000\r\n" + b"x" * 1000 + b"\r\n"
 

@@ -3,9 +3,9 @@
 import pytest
 from broker_kit import Recorder, client, loop_of, make_broker
 
-from millrace.broker.close_reason import CloseReason
-from millrace.broker.internal import Message
-from millrace.testing.fake_transport import FakeClient
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.internal import Message
+from millstream.testing.fake_transport import FakeClient
 
 
 def test_connections_come_and_go() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.broker.client_json import BadJson, read_object
+from millstream.broker.client_json import BadJson, read_object
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 from broker_kit import Recorder, client, make_accounts, make_broker
 
-from millrace.broker.close_reason import CloseReason
-from millrace.broker.options import (
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.options import (
     Account,
     Authorization,
     Permissions,
@@ -12,7 +12,7 @@ from millrace.broker.options import (
     SubjectRules,
     User,
 )
-from millrace.testing.fake_transport import FakeClient
+from millstream.testing.fake_transport import FakeClient
 
 
 def restricted(permissions: Permissions, **connect: object) -> tuple[FakeClient, FakeClient]:

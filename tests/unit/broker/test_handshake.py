@@ -6,9 +6,9 @@ import bcrypt
 import pytest
 from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
-from millrace.broker.broker import Broker
-from millrace.broker.close_reason import CloseReason
-from millrace.broker.options import (
+from millstream.broker.broker import Broker
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.options import (
     Account,
     AccountLimits,
     Authorization,
@@ -16,7 +16,7 @@ from millrace.broker.options import (
     SubjectRules,
     User,
 )
-from millrace.testing.fake_transport import FakeClient
+from millstream.testing.fake_transport import FakeClient
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 REFUSED = b"-ERR 'Authorization Violation'\r\n"
@@ -48,7 +48,7 @@ def test_the_server_speaks_first_and_says_what_it_is() -> None:
         "server_name": "mill",
         "version": "2.15.1",
         "proto": 1,
-        "go": "millrace",
+        "go": "millstream",
         "host": "0.0.0.0",
         "port": 4222,
         "headers": True,

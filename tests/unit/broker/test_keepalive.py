@@ -3,8 +3,8 @@
 import pytest
 from broker_kit import client, loop_of, make_broker
 
-from millrace.broker.close_reason import CloseReason
-from millrace.testing.fake_transport import FakeClient
+from millstream.broker.close_reason import CloseReason
+from millstream.testing.fake_transport import FakeClient
 
 STALE = b"-ERR 'Stale Connection'\r\n"
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from millrace.broker.broker import Broker
-from millrace.broker.listener import Listener, bind
-from millrace.broker.options import BrokerOptions, ConnectionType, WebSocketOptions
+from millstream.broker.broker import Broker
+from millstream.broker.listener import Listener, bind
+from millstream.broker.options import BrokerOptions, ConnectionType, WebSocketOptions
 
 
 @pytest.fixture

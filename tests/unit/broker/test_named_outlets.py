@@ -3,10 +3,10 @@
 import pytest
 from broker_kit import client, make_accounts
 
-from millrace.broker.options import Account
-from millrace.broker.outlet import SubjectOutlet
-from millrace.broker.router import SubjectSpace, Subscriber, Subscription
-from millrace.protocol.parser import make_frame
+from millstream.broker.options import Account
+from millstream.broker.outlet import SubjectOutlet
+from millstream.broker.router import SubjectSpace, Subscriber, Subscription
+from millstream.protocol.parser import make_frame
 
 
 def listening(space: SubjectSpace, pattern: bytes, queue: bytes | None = None) -> Subscription:

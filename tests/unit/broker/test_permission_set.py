@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.broker.options import Permissions, SubjectRules
-from millrace.broker.permissions import PermissionRuleError, PermissionSet, check_permissions
+from millstream.broker.options import Permissions, SubjectRules
+from millstream.broker.permissions import PermissionRuleError, PermissionSet, check_permissions
 
 
 def publishing(*, allow: tuple[str, ...] | None = None, deny: tuple[str, ...] = ()) -> PermissionSet:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.broker.options import Permissions, ResponseRule, SubjectRules
-from millrace.broker.permissions import PermissionSet
+from millstream.broker.options import Permissions, ResponseRule, SubjectRules
+from millstream.broker.permissions import PermissionSet
 
 
 def answering(

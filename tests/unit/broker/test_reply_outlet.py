@@ -2,13 +2,13 @@
 
 from broker_kit import client, loop_of, make_accounts
 
-from millrace.broker.broker import Broker
-from millrace.broker.options import Account, Export, ExportKind, Import, ResponseType
-from millrace.broker.outlet import SubjectOutlet
-from millrace.broker.reply_outlet import ReplyOutlet, outlet_to
-from millrace.protocol.outlet import Outlet
-from millrace.protocol.parser import make_frame
-from millrace.testing.fake_transport import FakeClient
+from millstream.broker.broker import Broker
+from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
+from millstream.broker.outlet import SubjectOutlet
+from millstream.broker.reply_outlet import ReplyOutlet, outlet_to
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import make_frame
+from millstream.testing.fake_transport import FakeClient
 
 MESSAGE = make_frame(b"ack", None, b"hi")
 

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from millrace.broker.router import SubjectSpace, Subscriber, Subscription, Target
-from millrace.protocol.parser import Frame, make_frame
+from millstream.broker.router import SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol.parser import Frame, make_frame
 
 
 class Receiver(Subscriber):

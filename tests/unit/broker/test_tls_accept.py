@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from millrace.base.clock import ManualClock
-from millrace.broker.options import TlsOptions
-from millrace.broker.tls import server_context
-from millrace.broker.tls_accept import (
+from millstream.base.clock import ManualClock
+from millstream.broker.options import TlsOptions
+from millstream.broker.tls import server_context
+from millstream.broker.tls_accept import (
     THROTTLED,
     Accepted,
     ConnectionThrottled,
@@ -22,7 +22,7 @@ from millrace.broker.tls_accept import (
     secure,
     secure_now,
 )
-from millrace.testing.certs import CertificateAuthority
+from millstream.testing.certs import CertificateAuthority
 
 INFO = b"INFO {} \r\n"
 ENOUGH_S = 10.0  # no step here takes long; this only ends a test that hangs

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from millrace.broker.options import TlsOptions
-from millrace.broker.tls import TlsOptionsError, server_context
-from millrace.testing.certs import CertificateAuthority
+from millstream.broker.options import TlsOptions
+from millstream.broker.tls import TlsOptionsError, server_context
+from millstream.testing.certs import CertificateAuthority
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from millrace.broker.tls_peer import (
+from millstream.broker.tls_peer import (
     UnreadableCertificate,
     parse_name,
     peer_names,

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 import uvloop
 
-from millrace.broker.options import WebSocketOptions
-from millrace.broker.websocket import WebSocketFailure, WebSocketProtocol, close_status
-from millrace.broker.websocket_upgrade import Upgrade, Upgrader
+from millstream.broker.options import WebSocketOptions
+from millstream.broker.websocket import WebSocketFailure, WebSocketProtocol, close_status
+from millstream.broker.websocket_upgrade import Upgrade, Upgrader
 
 REQUEST = (
     b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

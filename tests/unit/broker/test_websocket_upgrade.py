@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.broker.options import WebSocketOptions
-from millrace.broker.websocket_upgrade import (
+from millstream.broker.options import WebSocketOptions
+from millstream.broker.websocket_upgrade import (
     MAX_REQUEST_SIZE,
     Refusal,
     Request,

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from millrace.cli.connecting import (
+from millstream.cli.connecting import (
     CannotConnect,
     LoginError,
     Target,

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from millrace.cli.flags import FLAGS, CommandLine, FlagError, Section, help_text, parse_flags
-from millrace.config import Overrides
-from millrace.testing.reference import find_nats_server
+from millstream.cli.flags import FLAGS, CommandLine, FlagError, Section, help_text, parse_flags
+from millstream.config import Overrides
+from millstream.testing.reference import find_nats_server
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_flags_that_ask_for_something_else_than_a_server(arguments: str, expecte
         ("-- -p", 'unrecognized command: "-p"'),
         (
             "--routes nats://a:1",
-            "--routes: not supported by Millrace: clustering; Millrace is a single server",
+            "--routes: not supported by Millstream: clustering; Millstream is a single server",
         ),
         (
             "-cluster=nats://a:1",
-            "-cluster: not supported by Millrace: clustering; Millrace is a single server",
+            "-cluster: not supported by Millstream: clustering; Millstream is a single server",
         ),
         (
             "--cluster_name c",
-            "--cluster_name: not supported by Millrace: clustering; Millrace is a single server",
+            "--cluster_name: not supported by Millstream: clustering; Millstream is a single server",
         ),
-        ("--profile 6060", "--profile: not supported by Millrace: Go profiling"),
-        ("-s", "-s: not supported by Millrace: syslog; log to a file or to standard error"),
+        ("--profile 6060", "--profile: not supported by Millstream: Go profiling"),
+        ("-s", "-s: not supported by Millstream: syslog; log to a file or to standard error"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: str, message: str) -> None:

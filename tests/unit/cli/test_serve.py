@@ -1,4 +1,4 @@
-"""`millrace serve` and `millrace version`, as commands."""
+"""`millstream serve` and `millstream version`, as commands."""
 
 import os
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import millrace
-from millrace.cli.flags import help_text
-from millrace.cli.main import main
-from millrace.cli.serve import serve
-from millrace.cli.signals import COMMANDS, SignalError, send_signal
-from millrace.testing.reference import find_nats_server
+import millstream
+from millstream.cli.flags import help_text
+from millstream.cli.main import main
+from millstream.cli.serve import serve
+from millstream.cli.signals import COMMANDS, SignalError, send_signal
+from millstream.testing.reference import find_nats_server
 
 
 def test_the_version_line_suits_scripts_that_know_nats_server(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +26,7 @@ def test_the_version_line_suits_scripts_that_know_nats_server(capsys: pytest.Cap
         [str(find_nats_server()), "-v"], capture_output=True, text=True, timeout=20
     ).stdout
     assert reference == f"nats-server: v{match[1]}\n"
-    assert f"millrace {millrace.__version__}, {millrace.BUILD}" in line
+    assert f"millstream {millstream.__version__}, {millstream.BUILD}" in line
 
 
 def test_help_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,17 +49,17 @@ def test_checking_a_good_file_prints_what_nats_server_prints(
     command = [str(find_nats_server()), "-t", "-c", str(path)]
     reference = subprocess.run(command, capture_output=True, text=True, timeout=20).stderr
     assert serve(["-t", "-c", str(path)]) == 0
-    assert capsys.readouterr().err == reference.replace("nats-server:", "millrace:", 1)
+    assert capsys.readouterr().err == reference.replace("nats-server:", "millstream:", 1)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot: 1", 'millrace: {path}:1:1: unknown field "prot"\n'),
-        ("ping_interval: 5", "millrace: {path}:1:1: invalid use of field"),
+        ("prot: 1", 'millstream: {path}:1:1: unknown field "prot"\n'),
+        ("ping_interval: 5", "millstream: {path}:1:1: invalid use of field"),
         (
             "max_payload: 2MB, max_pending: 1MB",
-            "millrace: {path}:1:1: max_payload (2097152) cannot be higher",
+            "millstream: {path}:1:1: max_payload (2097152) cannot be higher",
         ),
     ],
 )
@@ -75,15 +75,15 @@ def test_checking_a_bad_file_says_why_and_exits_with_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-t"], "millrace: must specify [-c, --config] option to check configuration file syntax"),
-        (["--nope"], "millrace: flag provided but not defined: --nope; see --help"),
-        (["-routes", "x"], "millrace: -routes: not supported by Millrace"),
-        (["-c", "/nowhere/x.conf"], "millrace: cannot read /nowhere/x.conf: No such file or directory"),
-        (["--tls"], "millrace: TLS server certificate must be given (--tlscert)"),
-        (["-m", "1", "-ms", "2"], "millrace: can't specify both HTTP (1) and HTTPS (2) ports"),
-        (["-p", "70000"], "millrace: there is no port 70000"),
-        (["--user", "u", "--auth", "t"], "millrace: cannot have both a user/password and a token"),
-        (["-sl", "dance"], 'millrace: unknown signal "dance"'),
+        (["-t"], "millstream: must specify [-c, --config] option to check configuration file syntax"),
+        (["--nope"], "millstream: flag provided but not defined: --nope; see --help"),
+        (["-routes", "x"], "millstream: -routes: not supported by Millstream"),
+        (["-c", "/nowhere/x.conf"], "millstream: cannot read /nowhere/x.conf: No such file or directory"),
+        (["--tls"], "millstream: TLS server certificate must be given (--tlscert)"),
+        (["-m", "1", "-ms", "2"], "millstream: can't specify both HTTP (1) and HTTPS (2) ports"),
+        (["-p", "70000"], "millstream: there is no port 70000"),
+        (["--user", "u", "--auth", "t"], "millstream: cannot have both a user/password and a token"),
+        (["-sl", "dance"], 'millstream: unknown signal "dance"'),
     ],
 )
 def test_a_wrong_command_line_is_told_on_standard_error_and_exits_with_one(
@@ -111,7 +111,7 @@ def test_the_version_command_says_which_build_it_is(word: str, capsys: pytest.Ca
         main([word])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert f"millrace {millrace.__version__} ({millrace.BUILD}, " in text
+    assert f"millstream {millstream.__version__} ({millstream.BUILD}, " in text
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in text
 
 
@@ -154,7 +154,7 @@ def test_a_signal_reaches_the_process_named_by_pid_or_file(
 
 def test_without_a_pid_the_one_running_server_is_found(tmp_path: Path) -> None:
     # A script by the name of the command is enough to be taken for the server.
-    script = tmp_path / "millrace"
+    script = tmp_path / "millstream"
     script.write_text(WAITER)
     with subprocess.Popen([sys.executable, str(script), "serve"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -168,7 +168,7 @@ def test_without_a_pid_the_one_running_server_is_found(tmp_path: Path) -> None:
     [
         ("reload=abc", "invalid pid: abc"),
         ("reload=99999999", 'signal "reload" 99999999: No such process'),
-        ("reload=99999999*", "no millrace processes running"),
+        ("reload=99999999*", "no millstream processes running"),
     ],
 )
 def test_a_signal_that_cannot_be_sent_is_told(request_text: str, message: str) -> None:
@@ -177,6 +177,6 @@ def test_a_signal_that_cannot_be_sent_is_told(request_text: str, message: str) -
 
 
 def test_the_module_runs_as_a_command() -> None:
-    command = [sys.executable, "-m", "millrace", "version"]
+    command = [sys.executable, "-m", "millstream", "version"]
     output = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ.copy())
-    assert output.stdout.startswith("millrace ")
+    assert output.stdout.startswith("millstream ")

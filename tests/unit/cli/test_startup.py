@@ -1,4 +1,4 @@
-"""What `millrace serve` does not wait for: scripts and test suites start servers by the hundred."""
+"""What `millstream serve` does not wait for: scripts and test suites start servers by the hundred."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ NOT_NEEDED_TO_SERVE = ("typer", "rich", "pydantic", "prometheus_client", "crypto
 
 LOADED_MODULES = """
 import sys
-import millrace.cli.main
+import millstream.cli.main
 try:
-    millrace.cli.main.main(["serve", "--version"])
+    millstream.cli.main.main(["serve", "--version"])
 except SystemExit as ended:
     assert ended.code == 0, ended.code
-import millrace.server.app
+import millstream.server.app
 print(*sys.modules, sep="\\n")
 """
 
@@ -32,7 +32,7 @@ def loaded_modules() -> set[str]:
 
 @pytest.mark.parametrize("name", NOT_NEEDED_TO_SERVE)
 def test_a_server_starts_without(name: str, loaded_modules: set[str]) -> None:
-    assert "millrace.broker.broker" in loaded_modules
+    assert "millstream.broker.broker" in loaded_modules
     assert name not in loaded_modules
 
 
@@ -40,12 +40,12 @@ def test_the_garbage_collector_runs_again_once_the_server_does() -> None:
     """`main` switches it off while modules are imported."""
     code = (
         "import gc, sys\n"
-        "import millrace.server.app as app\n"
+        "import millstream.server.app as app\n"
         "async def report(*_):\n"
         "    print(gc.isenabled())\n"
         "    return 0\n"
         "app._serve = report\n"
-        "from millrace.cli.main import main\n"
+        "from millstream.cli.main import main\n"
         "main(['serve', '-p', '-1'])\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from millrace.client.buffer import Buffer
-from millrace.client.message import OrderedMessage
+from millstream.client.buffer import Buffer
+from millstream.client.message import OrderedMessage
 
 
 def message(sequence: int, data: bytes = b"x") -> OrderedMessage:

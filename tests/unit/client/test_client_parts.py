@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-import millrace.client
-from millrace.client import RequestRefused, StreamNotFound
-from millrace.client.api import check_name
-from millrace.client.backoff import Backoff
-from millrace.client.life import ENDED, MOVES, Event, IllegalMove, Phase, step
-from millrace.jsapi.errors import ErrorBody
+import millstream.client
+from millstream.client import RequestRefused, StreamNotFound
+from millstream.client.api import check_name
+from millstream.client.backoff import Backoff
+from millstream.client.life import ENDED, MOVES, Event, IllegalMove, Phase, step
+from millstream.jsapi.errors import ErrorBody
 
 
 def test_every_pair_is_a_move_or_an_error() -> None:
@@ -65,7 +65,7 @@ def test_a_name_that_is_no_single_token_is_refused(name: str) -> None:
 def test_the_export_list_is_complete_and_nothing_else_is_exported() -> None:
     public = {
         name
-        for name, value in vars(millrace.client).items()
+        for name, value in vars(millstream.client).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
-    assert public == set(millrace.client.__all__)
+    assert public == set(millstream.client.__all__)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from millrace.client.deliveries import Control, ControlKind, read_control
-from millrace.client.message import OrderedMessage
+from millstream.client.deliveries import Control, ControlKind, read_control
+from millstream.client.message import OrderedMessage
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from millrace.client.config import ordered_config
-from millrace.client.errors import Check, OrderedConfigError
-from millrace.client.start import StartAt
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
-from millrace.jsapi.go_time import Time, parse_time
+from millstream.client.config import ordered_config
+from millstream.client.errors import Check, OrderedConfigError
+from millstream.client.start import StartAt
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
+from millstream.jsapi.go_time import Time, parse_time
 
 HOURS_22 = 22 * 3600 * 10**9
 SECONDS_5 = 5 * 10**9

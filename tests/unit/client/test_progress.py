@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.client.config import ordered_config
-from millrace.client.progress import Progress, Verdict
-from millrace.client.start import StartAt
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import DeliverPolicy
+from millstream.client.config import ordered_config
+from millstream.client.progress import Progress, Verdict
+from millstream.client.start import StartAt
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import DeliverPolicy
 
 
 def place(config: ConsumerConfig) -> tuple[DeliverPolicy, int]:

@@ -1,7 +1,7 @@
 """The watch on heartbeats, with time in the test's hand."""
 
-from millrace.client.watch import HeartbeatWatch
-from millrace.testing.fake_transport import FakeLoop
+from millstream.client.watch import HeartbeatWatch
+from millstream.testing.fake_transport import FakeLoop
 
 
 class Watched:

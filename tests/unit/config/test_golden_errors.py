@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.config import ConfigError, load_file
+from millstream.config import ConfigError, load_file
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "config"
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millrace.config.digest import config_digest
-from millrace.config.errors import ConfigError
-from millrace.config.parser import MAX_DEPTH, parse_file, parse_text
-from millrace.config.tree import Plain, plain
+from millstream.config.digest import config_digest
+from millstream.config.errors import ConfigError
+from millstream.config.parser import MAX_DEPTH, parse_file, parse_text
+from millstream.config.tree import Plain, plain
 
 
 def read(text: str, **environment: str) -> Plain:

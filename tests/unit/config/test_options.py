@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.broker.options import (
+from millstream.broker.options import (
     Account,
     AccountLimits,
     Authorization,
@@ -24,7 +24,7 @@ from millrace.broker.options import (
     User,
     WebSocketOptions,
 )
-from millrace.config import (
+from millstream.config import (
     ConfigError,
     LoadedConfig,
     LogOptions,
@@ -36,9 +36,9 @@ from millrace.config import (
     load_again,
     read_config,
 )
-from millrace.config.schema import TOP_LEVEL
-from millrace.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
-from millrace.testing.certs import CertificateAuthority
+from millstream.config.schema import TOP_LEVEL
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
+from millstream.testing.certs import CertificateAuthority
 
 USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 

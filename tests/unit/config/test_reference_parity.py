@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.config import ConfigError, load_file
-from millrace.testing.reference import find_nats_server
+from millstream.config import ConfigError, load_file
+from millstream.testing.reference import find_nats_server
 
 USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from millrace.broker.options import Account, TlsOptions, User, WebSocketOptions
-from millrace.config import ConfigError, ServerOptions
-from millrace.config.reload import Area, plan_reload
-from millrace.jetstream.options import AccountJetStreamOptions
+from millstream.broker.options import Account, TlsOptions, User, WebSocketOptions
+from millstream.config import ConfigError, ServerOptions
+from millstream.config.reload import Area, plan_reload
+from millstream.jetstream.options import AccountJetStreamOptions
 
 TLS = TlsOptions(cert_file="c", key_file="k")
 OLD = ServerOptions()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.gateway.config_file import ConfigFileError, Flags, load_settings
-from millrace.gateway.settings import BOTH_GROUPS, Group, Limits, Listener
+from millstream.gateway.config_file import ConfigFileError, Flags, load_settings
+from millstream.gateway.settings import BOTH_GROUPS, Group, Limits, Listener
 
 FULL = """
 nats:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from millrace.gateway.access_log import AccessLog
-from millrace.gateway.auth import Authenticator, TokensFileError
-from millrace.gateway.credentials import Credentials, parse_authorization
-from millrace.gateway.error_map import ascii_json, envelope, outcome_of, problem
-from millrace.gateway.errors import (
+from millstream.gateway.access_log import AccessLog
+from millstream.gateway.auth import Authenticator, TokensFileError
+from millstream.gateway.credentials import Credentials, parse_authorization
+from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
+from millstream.gateway.errors import (
     BadRequest,
     JetStreamRefused,
     MethodNotAllowed,
@@ -17,10 +17,10 @@ from millrace.gateway.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from millrace.gateway.publisher import header_block
-from millrace.gateway.rate import RateLimit
-from millrace.gateway.router import Route, Router
-from millrace.gateway.settings import Auth, Logging
+from millstream.gateway.publisher import header_block
+from millstream.gateway.rate import RateLimit
+from millstream.gateway.router import Route, Router
+from millstream.gateway.settings import Auth, Logging
 
 
 async def nothing(*_: object) -> None:
@@ -118,7 +118,7 @@ def test_tokens_win_over_the_broker_and_required_means_required(tmp_path: Path) 
 def test_tokens_that_were_taken_away_and_put_back_are_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.gateway.auth._LOOK_AGAIN_S", -1.0)  # at every call
+    monkeypatch.setattr("millstream.gateway.auth._LOOK_AGAIN_S", -1.0)  # at every call
     file, aside = tmp_path / "tokens", tmp_path / "aside"
     file.write_text("one: {token: abc}\n")
     authenticator = Authenticator(Auth(pass_through=False, tokens_file=file))

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from millrace.gateway.errors import BodyTimeout
-from millrace.gateway.exchange import Exchange
-from millrace.gateway.link import Link
-from millrace.gateway.links import Links
-from millrace.gateway.metrics import Metrics
-from millrace.gateway.server import GatewayNotStarted, GatewayServer
-from millrace.gateway.settings import Listener, Nats, Settings, Tls
-from millrace.gateway.v1.subscribe import board_of
-from millrace.gateway.v2.calls import Flow
-from millrace.gateway.v2.live import begun
-from millrace.wire.errors import BadOptions
+from millstream.gateway.errors import BodyTimeout
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.link import Link
+from millstream.gateway.links import Links
+from millstream.gateway.metrics import Metrics
+from millstream.gateway.server import GatewayNotStarted, GatewayServer
+from millstream.gateway.settings import Listener, Nats, Settings, Tls
+from millstream.gateway.v1.subscribe import board_of
+from millstream.gateway.v2.calls import Flow
+from millstream.gateway.v2.live import begun
+from millstream.wire.errors import BadOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.gateway.v1.rules import Invalid, Rules, check_filter
+from millstream.gateway.v1.rules import Invalid, Rules, check_filter
 
 STRICT, RELAXED = Rules(relaxed=False), Rules(relaxed=True)
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"

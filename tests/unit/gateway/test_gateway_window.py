@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.gateway.v1.delivery import Delivery
-from millrace.gateway.v1.window import Window
+from millstream.gateway.v1.delivery import Delivery
+from millstream.gateway.v1.window import Window
 
 
 def delivery(stream_seq: int, consumer_seq: int | None = None, size: int = 10) -> Delivery:

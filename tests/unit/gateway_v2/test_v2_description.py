@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from millrace.gateway.core import Core
-from millrace.gateway.errors import MethodNotAllowed, NotFound
-from millrace.gateway.settings import BOTH_GROUPS, Group, Settings
-from millrace.gateway.v2.about import description_of
-from millrace.gateway.v2.docs_page import PAGE
-from millrace.gateway.v2.routes import Routes, operations_of
+from millstream.gateway.core import Core
+from millstream.gateway.errors import MethodNotAllowed, NotFound
+from millstream.gateway.settings import BOTH_GROUPS, Group, Settings
+from millstream.gateway.v2.about import description_of
+from millstream.gateway.v2.docs_page import PAGE
+from millstream.gateway.v2.routes import Routes, operations_of
 
 _PAGE = Path(__file__).parents[3] / "docs" / "gateway-v2.md"
 

@@ -5,19 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.gateway.errors import BadRequest, JetStreamRefused, LinkDown, PreconditionFailed
-from millrace.gateway.v2 import message_headers
-from millrace.gateway.v2.ack_ids import ack_id_of, ack_subject
-from millrace.gateway.v2.calls import read_query
-from millrace.gateway.v2.consuming import AckItem, AckKind, ack_payload
-from millrace.gateway.v2.etags import check_match, etag, is_known
-from millrace.gateway.v2.framing import Events, Lines
-from millrace.gateway.v2.live import StreamQuery
-from millrace.gateway.v2.names import check_filter, check_name, check_subject
-from millrace.gateway.v2.payload import Message, PayloadForm, body_of, fill_body, to_json
-from millrace.gateway.v2.problems import problem_of, status_of_refusal
-from millrace.jsapi.ack_subject import read_ack_subject
-from millrace.jsapi.errors import Err
+from millstream.gateway.errors import BadRequest, JetStreamRefused, LinkDown, PreconditionFailed
+from millstream.gateway.v2 import message_headers
+from millstream.gateway.v2.ack_ids import ack_id_of, ack_subject
+from millstream.gateway.v2.calls import read_query
+from millstream.gateway.v2.consuming import AckItem, AckKind, ack_payload
+from millstream.gateway.v2.etags import check_match, etag, is_known
+from millstream.gateway.v2.framing import Events, Lines
+from millstream.gateway.v2.live import StreamQuery
+from millstream.gateway.v2.names import check_filter, check_name, check_subject
+from millstream.gateway.v2.payload import Message, PayloadForm, body_of, fill_body, to_json
+from millstream.gateway.v2.problems import problem_of, status_of_refusal
+from millstream.jsapi.ack_subject import read_ack_subject
+from millstream.jsapi.errors import Err
 
 _PLAIN = "$JS.ACK.ORDERS.c.2.40.7.1767225600000000000.3"
 _DOMAIN = "$JS.ACK.hub.Abc123.ORDERS.c.2.40.7.1767225600000000000.3.r4nd"
@@ -71,8 +71,8 @@ def test_headers_of_jetstream_get_their_spelling_back() -> None:
         (b"nats-msg-id", b"x"),
         (b"nats-expected-last-subject-sequence", b"1"),
         (b"nats-some-thing", b"y"),
-        (b"millrace-header-a-b", b"gr\xc3\xbcn"),
-        (b"millrace-header-a-b", b"again"),
+        (b"millstream-header-a-b", b"gr\xc3\xbcn"),
+        (b"millstream-header-a-b", b"again"),
         (b"content-type", b"text/plain"),
     ]
     assert message_headers.from_http(raw) == [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from millrace.jetstream.api import Api
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.resources import Resources
-from millrace.jetstream.stream import Stream
-from millrace.protocol import headers
-from millrace.store.errors import StoreError
-from millrace.store.fs import File, MemoryFileSystem
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream.api import Api
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream import Stream
+from millstream.protocol import headers
+from millstream.store.errors import StoreError
+from millstream.store.fs import File, MemoryFileSystem
+from millstream.testing.fake_world import FakeWorld, Published
 
 SECOND = 1_000_000_000
 NO_SPACE = "No space left on device"

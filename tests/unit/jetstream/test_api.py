@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from stream_kit import Site, block, parts
 
-from millrace.jetstream.advisories import Advisories
-from millrace.jetstream.api import Api, DisabledApi, find_endpoint
-from millrace.jsapi.enums import BatchAbandonReason
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.advisories import Advisories
+from millstream.jetstream.api import Api, DisabledApi, find_endpoint
+from millstream.jsapi.enums import BatchAbandonReason
+from millstream.testing.fake_world import FakeWorld
 
 TYPES = "io.nats.jetstream.api.v1."
 NEEDS_CLUSTER = (503, 10010, "JetStream clustering support required")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from millrace.jetstream.api_level import beyond_ours
-from millrace.protocol import headers
+from millstream.jetstream.api_level import beyond_ours
+from millstream.protocol import headers
 
 
 def block(level: bytes) -> bytes:

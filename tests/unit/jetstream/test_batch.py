@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jsapi.enums import DiscardPolicy
-from millrace.jsapi.stream_types import StreamConfig, SubjectTransformConfig
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jsapi.enums import DiscardPolicy
+from millstream.jsapi.stream_types import StreamConfig, SubjectTransformConfig
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 Line = tuple[bytes, bytes]
 

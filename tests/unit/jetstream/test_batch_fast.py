@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.fast_batch import Operation, Step, parse
-from millrace.jsapi.enums import RetentionPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.fast_batch import Operation, Step, parse
+from millstream.jsapi.enums import RetentionPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.testing.fake_world import FakeWorld
 
 START, APPEND, COMMIT, END, PING = 0, 1, 2, 3, 4
 Line = tuple[bytes, bytes]

@@ -9,15 +9,15 @@ from random import Random
 import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
-from millrace.jetstream import account
-from millrace.jetstream.committer import Committer
-from millrace.jetstream.resources import Resources
-from millrace.jsapi.enums import StorageType
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.store.errors import StoreError
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem, Keep
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream import account
+from millstream.jetstream.committer import Committer
+from millstream.jetstream.resources import Resources
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.errors import StoreError
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem, Keep
+from millstream.testing.fake_world import FakeWorld, Published
 
 ACK = b'{"stream":"S","seq":1}'
 

@@ -7,10 +7,10 @@ import functools
 import pytest
 from stream_kit import Disk, Site
 
-from millrace.jetstream import account
-from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.errors import StoreError
-from millrace.store.recovery import open_log
+from millstream.jetstream import account
+from millstream.store.block_file import BlockFile, open_segment_file
+from millstream.store.errors import StoreError
+from millstream.store.recovery import open_log
 
 SEGMENT = 4000
 FOLDER = "store/streams/S/log"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.counter import format_number, parse_number
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.counter import format_number, parse_number
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld, Published
 
 INVALID = {"code": 400, "err_code": 10171, "description": "message counter increment is invalid"}
 MISSING = {"code": 400, "err_code": 10169, "description": "message counter increment is missing"}

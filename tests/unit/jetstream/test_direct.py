@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jsapi.enums import StorageType
-from millrace.jsapi.go_time import format_time
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream.account import AccountJetStream
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.go_time import format_time
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.testing.fake_world import FakeWorld, Published
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
 NOT_FOUND = b"NATS/1.0 404 Message Not Found\r\n\r\n"

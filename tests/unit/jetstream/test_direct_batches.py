@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol.parser import Frame
-from millrace.store.errors import StoreError
-from millrace.testing.fake_world import FakeOutlet, FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol.parser import Frame
+from millstream.store.errors import StoreError
+from millstream.testing.fake_world import FakeOutlet, FakeWorld
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
 AT_ONCE = 2048

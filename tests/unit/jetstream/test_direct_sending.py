@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jetstream import direct_sending as stops
-from millrace.jetstream.direct_sending import Batch, DirectSending
-from millrace.jsapi.go_time import format_time
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol.outlet import Outlet
-from millrace.protocol.parser import Frame
-from millrace.store.cursor import Cursor
-from millrace.store.log import Log
-from millrace.store.record import WHOLE, Kind, Record, RecordBuffer
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream import direct_sending as stops
+from millstream.jetstream.direct_sending import Batch, DirectSending
+from millstream.jsapi.go_time import format_time
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame
+from millstream.store.cursor import Cursor
+from millstream.store.log import Log
+from millstream.store.record import WHOLE, Kind, Record, RecordBuffer
+from millstream.testing.fake_world import FakeWorld
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_kit import Site
 
-from millrace.store.record import Record
+from millstream.store.record import Record
 
 PIECES = st.sampled_from(
     [

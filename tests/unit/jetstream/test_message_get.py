@@ -5,7 +5,7 @@ from typing import Any
 
 from stream_kit import Site
 
-from millrace.store.errors import StoreError
+from millstream.store.errors import StoreError
 
 REPLY = b"me"
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from stream_kit import SECOND, Site, block
 
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.resources import Resources
-from millrace.testing.fake_world import Published
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.resources import Resources
+from millstream.testing.fake_world import Published
 
 SEALED = (400, 10109, "invalid operation on sealed stream")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jsapi.go_time import format_time
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jsapi.go_time import format_time
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 START = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 SECOND = 1_000_000_000

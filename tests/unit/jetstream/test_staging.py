@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.incoming import Incoming
-from millrace.jetstream.staging import OpenBatch, StagedMessage, Staging
-from millrace.jsapi.enums import DiscardPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol import headers
-from millrace.protocol.parser import make_frame
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.incoming import Incoming
+from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
+from millstream.jsapi.enums import DiscardPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol import headers
+from millstream.protocol.parser import make_frame
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 Line = tuple[bytes, bytes]
 

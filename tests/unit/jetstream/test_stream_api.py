@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from stream_kit import SECOND, Disk, Site, block
 
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.resources import Resources
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.resources import Resources
 
 NOT_FOUND = (404, 10059, "stream not found")
 NO_MESSAGE = (404, 10037, "no message found")

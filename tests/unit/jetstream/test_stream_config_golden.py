@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.stream_config import StreamLimits, check_new, check_update, decorated, names_storage
-from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import StorageType
-from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.requests import StreamConfigRequest
-from millrace.jsapi.stream_types import StreamConfig
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.stream_config import StreamLimits, check_new, check_update, decorated, names_storage
+from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.requests import StreamConfigRequest
+from millstream.jsapi.stream_types import StreamConfig
 
 _TEXT = (Path(__file__).parents[2] / "golden" / "jetstream" / "stream_config.json").read_text()
 _GOLDEN: dict[str, Any] = json.loads(

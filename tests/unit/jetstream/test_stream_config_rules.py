@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.jetstream.stream_config import (
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.stream_config import (
     StreamLimits,
     check_new,
     check_update,
@@ -18,11 +18,11 @@ from millrace.jetstream.stream_config import (
     required_level,
     same,
 )
-from millrace.jsapi.codec import encode
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType
-from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.stream_types import (
+from millstream.jsapi.codec import encode
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.stream_types import (
     Placement,
     RePublish,
     StreamConfig,

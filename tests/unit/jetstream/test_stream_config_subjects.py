@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jetstream.stream_config_subjects import check_overlap, complete_subjects, patterns_collide
-from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.subjects.tokens import valid_subject
+from millstream.jetstream.stream_config_subjects import check_overlap, complete_subjects, patterns_collide
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.subjects.tokens import valid_subject
 
 MANY = 10_000  # two by two that would be minutes
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.store.fs import RealFileSystem
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millrace.testing.fake_world import FakeWorld
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.fs import RealFileSystem
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.testing.fake_world import FakeWorld
 
 CONFIG = StreamConfig(
     name="S",

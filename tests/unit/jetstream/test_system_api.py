@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from millrace.jetstream.system_api import SystemApi
-from millrace.protocol import headers
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.system_api import SystemApi
+from millstream.protocol import headers
+from millstream.testing.fake_world import FakeWorld
 
 TYPES = "io.nats.jetstream.api.v1."
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.ttl import NEVER, parse_ttl
-from millrace.jsapi.errors import ApiError
-from millrace.jsapi.stream_types import RePublish, StreamConfig
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.ttl import NEVER, parse_ttl
+from millstream.jsapi.errors import ApiError
+from millstream.jsapi.stream_types import RePublish, StreamConfig
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 INVALID = {"code": 400, "err_code": 10165, "description": "invalid per-message TTL"}

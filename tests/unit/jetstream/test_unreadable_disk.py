@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from stream_kit import Disk, Site
 
-from millrace.jetstream.stream import Stream
-from millrace.store.errors import StoreError
-from millrace.store.fs import File
+from millstream.jetstream.stream import Stream
+from millstream.store.errors import StoreError
+from millstream.store.fs import File
 
 pytestmark = pytest.mark.compiled
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.base.errors import MillraceError
-from millrace.jsapi.codec import encode
-from millrace.jsapi.errors import ApiError, Err
+from millstream.base.errors import MillstreamError
+from millstream.jsapi.codec import encode
+from millstream.jsapi.errors import ApiError, Err
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "jsapi" / "errors.txt"
 
@@ -58,7 +58,7 @@ def test_error_fills_its_description() -> None:
     error = ApiError(Err.WRONG_LAST_SEQUENCE, seq=7)
     assert (error.err, error.status, error.code) == (Err.WRONG_LAST_SEQUENCE, 400, 10071)
     assert error.description == str(error) == "wrong last sequence: 7"
-    assert isinstance(error, MillraceError)
+    assert isinstance(error, MillstreamError)
 
 
 def test_braces_in_a_value_are_not_fields() -> None:

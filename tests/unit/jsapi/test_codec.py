@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jsapi.account_types import AccountInfo, AccountTier
-from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
-from millrace.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
-from millrace.jsapi.enums import (
+from millstream.jsapi.account_types import AccountInfo, AccountTier
+from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
+from millstream.jsapi.enums import (
     AckPolicy,
     Compression,
     DeliverPolicy,
@@ -22,23 +22,23 @@ from millrace.jsapi.enums import (
     RetentionPolicy,
     StorageType,
 )
-from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.go_time import Time
-from millrace.jsapi.go_types import Struct
-from millrace.jsapi.requests import (
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.go_types import Struct
+from millstream.jsapi.requests import (
     CreateConsumerRequest,
     PullRequest,
     StreamConfigRequest,
     StreamPurgeRequest,
 )
-from millrace.jsapi.responses import (
+from millstream.jsapi.responses import (
     AccountInfoResponse,
     MsgGetResponse,
     Response,
     StreamCreateResponse,
     StreamInfoResponse,
 )
-from millrace.jsapi.stream_types import (
+from millstream.jsapi.stream_types import (
     ExternalStream,
     Placement,
     RePublish,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.jsapi import (
+from millstream.jsapi import (
     advisory_types,
     consumer_types,
     publish_types,
@@ -13,8 +13,8 @@ from millrace.jsapi import (
     responses,
     stream_types,
 )
-from millrace.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
-from millrace.jsapi.go_types import Struct
+from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
+from millstream.jsapi.go_types import Struct
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "jsapi"
 ANSWERS = sorted(GOLDEN.glob("*.*.json"))

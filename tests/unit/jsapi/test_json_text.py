@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jsapi.json_text import BadSyntax, Kind, quoted, read_each, read_one, syntax_error
+from millstream.jsapi.json_text import BadSyntax, Kind, quoted, read_each, read_one, syntax_error
 
 COMPLAINTS = {
     "{bad": "invalid character 'b' looking for beginning of object key string",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jsapi import headers, names
+from millstream.jsapi import headers, names
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.jsapi.codec import encode
-from millrace.jsapi.errors import ApiError, Err
-from millrace.jsapi.publish_types import (
+from millstream.jsapi.codec import encode
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.publish_types import (
     PUB_ACK_DUPLICATE_END,
     PUB_ACK_END,
     BatchFlowErr,

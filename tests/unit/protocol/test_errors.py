@@ -1,6 +1,6 @@
 """The texts of -ERR lines, spelled out: client libraries compare with them."""
 
-from millrace.protocol import errors
+from millstream.protocol import errors
 
 
 def test_the_fixed_texts_are_the_references() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.protocol.outbuf import OutBuffer
-from millrace.protocol.parser import Op, Parser, make_frame
+from millstream.protocol.outbuf import OutBuffer
+from millstream.protocol.parser import Op, Parser, make_frame
 
 HEADERS = b"NATS/1.0\r\nA: b\r\n\r\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.protocol.parser import Op, Parser, make_frame
+from millstream.protocol.parser import Op, Parser, make_frame
 
 MAX_LINE = 64
 MAX_PAYLOAD = 100

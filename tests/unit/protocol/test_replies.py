@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.protocol.replies import Replies
+from millstream.protocol.replies import Replies
 
 
 def test_answers_come_back_as_they_were_added() -> None:

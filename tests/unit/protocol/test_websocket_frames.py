@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.protocol.websocket import (
+from millstream.protocol.websocket import (
     BROWSER_FRAME_SIZE,
     Close,
     CloseStatus,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.protocol import masking
+from millstream.protocol import masking
 
 
 def by_the_book(data: bytes, key: bytes, offset: int) -> bytes:

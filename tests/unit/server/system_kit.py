@@ -9,7 +9,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from millrace.server.server import Server
+from millstream.server.server import Server
 
 CONFIG = """
 host: 127.0.0.1

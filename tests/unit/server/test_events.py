@@ -15,8 +15,8 @@ from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
 from system_kit import TIMEOUT_S, System, running
 
-from millrace.server import events, system_outbox
-from millrace.server.server import Server
+from millstream.server import events, system_outbox
+from millstream.server.server import Server
 
 
 @pytest_asyncio.fixture

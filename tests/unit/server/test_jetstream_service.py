@@ -11,8 +11,8 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
-from millrace.server.reload import reload_configuration
-from millrace.server.server import Server
+from millstream.server.reload import reload_configuration
+from millstream.server.server import Server
 
 _LISTEN = 'listen: "127.0.0.1:-1"\n'
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.engine import Engine
-from millrace.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
-from millrace.server.jetstream_view import EngineView
-from millrace.server.monitor.formats import compact
-from millrace.server.monitor.healthz import HealthErrorType, HealthzOptions
-from millrace.server.monitor.jsz import JszOptions
-from millrace.store.errors import StoreError
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.engine import Engine
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
+from millstream.server.jetstream_view import EngineView
+from millstream.server.monitor.formats import compact
+from millstream.server.monitor.healthz import HealthErrorType, HealthzOptions
+from millstream.server.monitor.jsz import JszOptions
+from millstream.store.errors import StoreError
+from millstream.testing.fake_world import FakeWorld
 
 MEBIBYTE = 1024 * 1024
 
@@ -275,11 +275,11 @@ def test_metrics_tell_every_stream(site: Site) -> None:
         for metric in site.view.metrics()
         for sample in metric.samples
     }
-    assert found["millrace_jetstream_storage_bytes",] == 34
-    assert found["millrace_jetstream_api_requests_total",] == 3
-    assert found["millrace_stream_messages", "A", "S"] == 1
-    assert found["millrace_stream_last_sequence", "A", "S"] == 1
-    assert found["millrace_stream_bytes", "C", "R"] == 0
+    assert found["millstream_jetstream_storage_bytes",] == 34
+    assert found["millstream_jetstream_api_requests_total",] == 3
+    assert found["millstream_stream_messages", "A", "S"] == 1
+    assert found["millstream_stream_last_sequence", "A", "S"] == 1
+    assert found["millstream_stream_bytes", "C", "R"] == 0
 
 
 def test_two_engines_do_not_share_a_directory(site: Site, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
-from millrace.base.clock import SystemClock
-from millrace.jetstream.engine import Engine
-from millrace.jetstream.options import AccountJetStreamOptions, JetStreamOptions
-from millrace.server.jetstream_world import AccountWorld
-from millrace.server.server import Server
-from millrace.server.workers import Workers
+from millstream.base.clock import SystemClock
+from millstream.jetstream.engine import Engine
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
+from millstream.server.jetstream_world import AccountWorld
+from millstream.server.server import Server
+from millstream.server.workers import Workers
 
 TIMEOUT_S = 30.0
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from millrace.testing.reference import ServerKind, ServerProcess
-from millrace.testing.wire import WireClient
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient
 
 
 def test_a_log_file_that_can_not_be_opened_does_not_stop_a_reload(tmp_path: Path) -> None:
-    with ServerProcess(ServerKind.MILLRACE, config="max_payload: 1000") as server:
+    with ServerProcess(ServerKind.MILLSTREAM, config="max_payload: 1000") as server:
         assert server.reload(f"max_payload: 2000\nlog_file: '{tmp_path}/none/x.log'")
         assert "x.log: No such file or directory: logging goes on as before" in server.log
         with WireClient.connect(server.port) as client:

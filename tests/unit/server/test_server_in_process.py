@@ -10,11 +10,11 @@ from pathlib import Path
 import nats
 import pytest
 
-import millrace
-from millrace.broker.tracing import TRACE
-from millrace.config.options import LogOptions
-from millrace.server import logs
-from millrace.store.errors import StoreError
+import millstream
+from millstream.broker.tracing import TRACE
+from millstream.config.options import LogOptions
+from millstream.server import logs
+from millstream.store.errors import StoreError
 
 
 async def greet(url: str) -> bytes:
@@ -30,14 +30,14 @@ async def greet(url: str) -> bytes:
 
 
 async def test_a_server_serves_the_loop_it_was_started_in() -> None:
-    async with millrace.Server() as server:
+    async with millstream.Server() as server:
         assert await greet(server.client_url) == b"hello world"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=1)
 
 
 async def test_servers_run_beside_each_other_without_hearing_each_other() -> None:
-    async with millrace.Server() as one, millrace.Server() as other:
+    async with millstream.Server() as one, millstream.Server() as other:
         assert one.port != other.port
         left, right = await nats.connect(one.client_url), await nats.connect(other.client_url)
         heard = await right.subscribe("news")
@@ -50,8 +50,8 @@ async def test_servers_run_beside_each_other_without_hearing_each_other() -> Non
 
 
 async def test_a_port_that_is_taken_is_an_error_that_leaves_nothing_behind() -> None:
-    async with millrace.Server() as server:
-        other = millrace.Server(port=server.port, monitor=True)
+    async with millstream.Server() as server:
+        other = millstream.Server(port=server.port, monitor=True)
         with pytest.raises(OSError, match="in use"):
             await other.start()
         assert other.monitor is not None
@@ -60,7 +60,7 @@ async def test_a_port_that_is_taken_is_an_error_that_leaves_nothing_behind() -> 
 
 
 async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
-    async with millrace.Server() as server:
+    async with millstream.Server() as server:
         with pytest.raises(LookupError):
             _ = server.monitor_url
         with pytest.raises(LookupError):
@@ -68,40 +68,40 @@ async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
 
 
 async def test_streams_outlive_the_server(tmp_path: Path) -> None:
-    async with millrace.Server(store_dir=tmp_path) as server:
+    async with millstream.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
         stream = connection.jetstream(timeout=60)
         await stream.add_stream(name="ORDERS", subjects=["orders.>"])
         assert (await stream.publish("orders.new", b"one")).seq == 1
         await connection.close()
-    async with millrace.Server(store_dir=tmp_path) as server:
+    async with millstream.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
         assert (await connection.jetstream(timeout=60).get_msg("ORDERS", 1)).data == b"one"
         await connection.close()
 
 
 async def test_a_store_has_one_server_at_a_time(tmp_path: Path) -> None:
-    async with millrace.Server(store_dir=tmp_path):
+    async with millstream.Server(store_dir=tmp_path):
         with pytest.raises(StoreError, match="another server uses"):
-            await millrace.Server(store_dir=tmp_path).start()
+            await millstream.Server(store_dir=tmp_path).start()
 
 
 def test_a_blocking_server_needs_no_event_loop() -> None:
-    with millrace.BlockingServer(monitor=True) as server:
+    with millstream.BlockingServer(monitor=True) as server:
         with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=60) as answer:
             assert json.load(answer)["port"] == server.port
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
             assert client.recv(5) == b"INFO "
 
 
-async def test_the_fixture_is_a_server_for_one_test(millrace_server: millrace.BlockingServer) -> None:
-    assert await greet(millrace_server.client_url) == b"hello world"
+async def test_the_fixture_is_a_server_for_one_test(millstream_server: millstream.BlockingServer) -> None:
+    assert await greet(millstream_server.client_url) == b"hello world"
 
 
 async def test_the_factory_makes_servers_with_arguments(
-    make_millrace_server: Callable[..., millrace.BlockingServer],
+    make_millstream_server: Callable[..., millstream.BlockingServer],
 ) -> None:
-    first, second = make_millrace_server(monitor=True), make_millrace_server()
+    first, second = make_millstream_server(monitor=True), make_millstream_server()
     assert first.monitor_url.startswith("http://127.0.0.1:")
     assert first.port != second.port
 
@@ -110,7 +110,7 @@ async def test_the_factory_makes_servers_with_arguments(
 
 
 def record(level: int, text: str) -> logging.LogRecord:
-    return logging.LogRecord("millrace.server", level, __file__, 1, text, None, None)
+    return logging.LogRecord("millstream.server", level, __file__, 1, text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_log_file_that_was_moved_away_is_opened_anew(tmp_path) -> None:  # typ
     path = tmp_path / "server.log"
     handler = logs.set_up(LogOptions(file=str(path)))
     try:
-        logging.getLogger("millrace.server").info("before")
+        logging.getLogger("millstream.server").info("before")
         path.rename(tmp_path / "old.log")
         logs.reopen(handler)
-        logging.getLogger("millrace.server").info("after")
+        logging.getLogger("millstream.server").info("after")
     finally:
         logs.take_down(handler)
     assert "before" in (tmp_path / "old.log").read_text()

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from millrace.broker.broker import Broker
-from millrace.broker.options import BrokerOptions
-from millrace.server.monitor.connz import ConnzOptions
-from millrace.server.monitor.queries import BadRequest
-from millrace.server.system_options import Filters, NoOptions, decode
+from millstream.broker.broker import Broker
+from millstream.broker.options import BrokerOptions
+from millstream.server.monitor.connz import ConnzOptions
+from millstream.server.monitor.queries import BadRequest
+from millstream.server.system_options import Filters, NoOptions, decode
 
 COMPLAINTS = {
     "[]": "json: cannot unmarshal array into Go value of type server.ConnzEventOptions",

@@ -12,7 +12,7 @@ import pytest_asyncio
 from nats.errors import NoRespondersError
 from system_kit import CONFIG, TIMEOUT_S, System, ask, running
 
-from millrace.broker.close_reason import CloseReason
+from millstream.broker.close_reason import CloseReason
 
 
 @pytest_asyncio.fixture

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from millrace.server.workers import Workers
+from millstream.server.workers import Workers
 
 
 @pytest_asyncio.fixture

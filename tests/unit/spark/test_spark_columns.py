@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
-from millrace.jsapi.go_time import format_time
-from millrace.spark import intake as codes
-from millrace.spark.columns import Columns
-from millrace.spark.intake import MAX_ROWS, Intake
-from millrace.spark.schema import COLUMNS, arrow_schema
-from millrace.wire.errors import ProtocolViolation
-from millrace.wire.parser import Parser
+from millstream.jsapi.go_time import format_time
+from millstream.spark import intake as codes
+from millstream.spark.columns import Columns
+from millstream.spark.intake import MAX_ROWS, Intake
+from millstream.spark.schema import COLUMNS, arrow_schema
+from millstream.wire.errors import ProtocolViolation
+from millstream.wire.parser import Parser
 
 ALL = tuple(COLUMNS)
 SID = 9

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from millrace.spark.lag import LagListener, QueryLag, behind, lag_of
-from millrace.spark.offsets import Offset, Position
+from millstream.spark.lag import LagListener, QueryLag, behind, lag_of
+from millstream.spark.offsets import Offset, Position
 
 
 def text(**following: int) -> str:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.spark.errors import CheckpointError
-from millrace.spark.offsets import Offset, Position, parse, parse_text
+from millstream.spark.errors import CheckpointError
+from millstream.spark.offsets import Offset, Position, parse, parse_text
 
 sequences = st.integers(min_value=1, max_value=2**62)
 

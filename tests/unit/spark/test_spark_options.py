@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
-from millrace.spark.errors import OptionError
-from millrace.spark.option_table import OPTIONS, Use, check_names
-from millrace.spark.options import ConnectionOptions, SinkOptions, SourceOptions
+from millstream.spark.errors import OptionError
+from millstream.spark.option_table import OPTIONS, Use, check_names
+from millstream.spark.options import ConnectionOptions, SinkOptions, SourceOptions
 
 READ = {"nats.servers": "nats://a:4222,b", "subscribe": "ORDERS"}
 WRITE = {"nats.servers": "a"}

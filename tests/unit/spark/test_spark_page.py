@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.spark import errors
-from millrace.spark.option_table import OPTIONS, Option, Use
-from millrace.spark.schema import COLUMNS
+from millstream.spark import errors
+from millstream.spark.option_table import OPTIONS, Option, Use
+from millstream.spark.schema import COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
 USES = {

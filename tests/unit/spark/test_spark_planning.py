@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.spark.offsets import Position
-from millrace.spark.options import Limits
-from millrace.spark.planning import SMALL_BATCH, Backlog, Range, cut, limited, parts_for, ranges_of, waits
+from millstream.spark.offsets import Position
+from millstream.spark.options import Limits
+from millstream.spark.planning import SMALL_BATCH, Backlog, Range, cut, limited, parts_for, ranges_of, waits
 
 counts = st.integers(min_value=0, max_value=10_000)
 backlogs = st.dictionaries(

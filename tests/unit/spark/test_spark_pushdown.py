@@ -18,10 +18,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from millrace.spark.option_table import Use
-from millrace.spark.options import SourceOptions
-from millrace.spark.pushdown import PushdownReader
-from millrace.spark.schema import default_schema
+from millstream.spark.option_table import Use
+from millstream.spark.options import SourceOptions
+from millstream.spark.pushdown import PushdownReader
+from millstream.spark.schema import default_schema
 
 SEQ, TIME, SUBJECT, STREAM = ("seq",), ("time",), ("subject",), ("stream",)
 

@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql.types import StructField, StructType
 from scripted_server import ScriptedServer, api, delivered, status
 
-from millrace.spark.connecting import close_idle_links
-from millrace.spark.errors import RangeNotFinished, SparkError
-from millrace.spark.options import ConnectionOptions, Fetching
-from millrace.spark.partitions import DIRECT, PULL, RangePartition
-from millrace.spark.readers import ranges
-from millrace.spark.readers.ranges import read_range
-from millrace.spark.schema import COLUMNS
+from millstream.spark.connecting import close_idle_links
+from millstream.spark.errors import RangeNotFinished, SparkError
+from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.partitions import DIRECT, PULL, RangePartition
+from millstream.spark.readers import ranges
+from millstream.spark.readers.ranges import read_range
+from millstream.spark.schema import COLUMNS
 
 SCHEMA = StructType([StructField(name, COLUMNS[name]) for name in ("seq", "data")])
 NOT_FOUND = api({"error": {"code": 404, "err_code": 10037, "description": "no message found"}})

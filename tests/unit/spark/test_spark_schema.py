@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
-from millrace.spark.errors import SchemaError
-from millrace.spark.schema import COLUMNS, arrow_schema, chosen_columns, default_schema, needs_data
+from millstream.spark.errors import SchemaError
+from millstream.spark.schema import COLUMNS, arrow_schema, chosen_columns, default_schema, needs_data
 
 
 def schema(*names: str) -> StructType:

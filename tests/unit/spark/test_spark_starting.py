@@ -2,9 +2,9 @@
 
 import pytest
 
-from millrace.spark.errors import OptionError
-from millrace.spark.option_values import moment
-from millrace.spark.starting import EndPoint, StartPoint
+from millstream.spark.errors import OptionError
+from millstream.spark.option_values import moment
+from millstream.spark.starting import EndPoint, StartPoint
 
 NOW = 1_800_000_000_000_000_000
 FIRST, AFTER_LAST = 11, 111

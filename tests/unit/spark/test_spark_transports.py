@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from millrace.spark.errors import OptionError
-from millrace.spark.streams import StreamFacts, facts_of
-from millrace.spark.transports import choose
+from millstream.spark.errors import OptionError
+from millstream.spark.streams import StreamFacts, facts_of
+from millstream.spark.transports import choose
 
 
 def facts(**more: object) -> StreamFacts:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.spark.errors import CheckpointError
-from millrace.spark.jobs.checkpoint import Checkpoint
-from millrace.spark.jobs.files import LocalFiles
+from millstream.spark.errors import CheckpointError
+from millstream.spark.jobs.checkpoint import Checkpoint
+from millstream.spark.jobs.files import LocalFiles
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"a":1}\n-\n'
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.spark.jobs.settings import Nats, Tls
-from millrace.spark.option_table import OPTIONS
-from millrace.spark.pipeline.connection import ConnectionSettingsError, connection_options
+from millstream.spark.jobs.settings import Nats, Tls
+from millstream.spark.option_table import OPTIONS
+from millstream.spark.pipeline.connection import ConnectionSettingsError, connection_options
 
 SERVERS = ["nats://a:4222", "nats://b:4222"]
 

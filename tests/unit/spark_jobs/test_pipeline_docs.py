@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from millrace.spark.jobs.settings import (
+from millstream.spark.jobs.settings import (
     JOB_KINDS,
     Input,
     Job,
@@ -20,8 +20,8 @@ from millrace.spark.jobs.settings import (
     Tls,
     key_descriptions,
 )
-from millrace.spark.pipeline.check import check_pipeline
-from millrace.spark.pipeline.load import load_pipeline
+from millstream.spark.pipeline.check import check_pipeline
+from millstream.spark.pipeline.load import load_pipeline
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 COMMON = set(key_descriptions(StreamingJob)) | set(key_descriptions(Job))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.spark.jobs.settings import Archive, Transform
-from millrace.spark.pipeline.check import check_pipeline, checkpoint_of
-from millrace.spark.pipeline.load import PipelineError, load_pipeline
+from millstream.spark.jobs.settings import Archive, Transform
+from millstream.spark.pipeline.check import check_pipeline, checkpoint_of
+from millstream.spark.pipeline.load import PipelineError, load_pipeline
 
 GOOD = """
 checkpoint = "/data/checkpoints"
@@ -169,7 +169,7 @@ def test_two_jobs_do_not_write_one_table_nor_use_one_name(tmp_path: Path) -> Non
 def test_an_archive_may_keep_its_checkpoint_in_its_table(tmp_path: Path) -> None:
     problems, pipeline = load(tmp_path, job('streams = ["A"]\ntable = "t/"', head=""))
     assert problems == []
-    assert checkpoint_of(pipeline, pipeline.job[0]) == "t/_millrace/checkpoint"  # type: ignore
+    assert checkpoint_of(pipeline, pipeline.job[0]) == "t/_millstream/checkpoint"  # type: ignore
 
 
 def test_a_file_that_is_not_there_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from millrace.spark.jobs.context import Report, explain
-from millrace.spark.pipeline.progress import JobProgress, ProgressBoard, State
-from millrace.spark.pipeline.view import LineView, plain_line, progress_table
+from millstream.spark.jobs.context import Report, explain
+from millstream.spark.pipeline.progress import JobProgress, ProgressBoard, State
+from millstream.spark.pipeline.view import LineView, plain_line, progress_table
 
 
 def offset(following: int) -> str:
@@ -105,7 +105,7 @@ def test_the_cause_is_found_in_the_text_that_spark_wraps_around_it() -> None:
         "[STREAM_FAILED] Query [id = 1] terminated with exception: Error\n"
         "Traceback (most recent call last):\n"
         '  File "x.py", line 1, in f\n'
-        "millrace.spark.errors.StreamMissing: there is no stream ORDERS on 127.0.0.1\n\n"
+        "millstream.spark.errors.StreamMissing: there is no stream ORDERS on 127.0.0.1\n\n"
         "\tat org.apache.spark"
     )
     assert explain(RuntimeError(text)) == "there is no stream ORDERS on 127.0.0.1"

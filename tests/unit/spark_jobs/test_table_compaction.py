@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.spark.jobs.compaction import compact
-from millrace.spark.jobs.errors import TableError
-from millrace.spark.jobs.files import LocalFiles
-from millrace.spark.jobs.table import ParquetTable, batch_name
-from millrace.spark.offsets import Position
+from millstream.spark.jobs.compaction import compact
+from millstream.spark.jobs.errors import TableError
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable, batch_name
+from millstream.spark.offsets import Position
 
 DAYS = ("2026-01-01", "2026-01-02")
 LARGE = 10**9
@@ -38,7 +38,7 @@ def add_batch(table: ParquetTable, batch: int, *, manifest: bool = True) -> None
     if manifest:
         position = {"from": 10 * batch, "id": "i", "next": 10 * batch + 10}
         text = json.dumps({"batch": batch, "rows": 20, "streams": {"S": position}})
-        table.files.write(f"_millrace/batches/{batch:012d}.json", text)
+        table.files.write(f"_millstream/batches/{batch:012d}.json", text)
 
 
 def sequences(table: ParquetTable) -> list[int]:
@@ -68,7 +68,7 @@ def test_manifests_become_one_file_and_say_the_same(tmp_path: Path) -> None:
     table = make_table(tmp_path, 3)
     before = table.manifests()
     compact(table, least_folders=2, large_bytes=LARGE)
-    assert table.files.names("_millrace/batches") == ["000000000000-000000000002.json"]
+    assert table.files.names("_millstream/batches") == ["000000000000-000000000002.json"]
     assert table.manifests() == before
     assert table.manifest(1) == before[1]
     assert table.last_batch() == 2
@@ -110,9 +110,9 @@ def test_merged_folders_are_merged_again_later(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from millrace.spark.jobs.compaction import compact
-from millrace.spark.jobs.files import LocalFiles
-from millrace.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.compaction import compact
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable
 
 def at(step):
     if step == sys.argv[2]:
@@ -131,7 +131,7 @@ def test_a_kill_in_the_middle_loses_and_doubles_nothing(tmp_path: Path, step: st
     compact(table, least_folders=2, large_bytes=LARGE)
     assert sequences(table) == rows_of(4)
     assert [leaf.rpartition("=")[2] for leaf in table.leaves()] == 2 * [batch_name(0, 3)]
-    assert not table.files.exists("_millrace/compaction")
+    assert not table.files.exists("_millstream/compaction")
 
 
 def test_one_writer_keeps_others_out(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_a_table_belongs_to_one_checkpoint(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(TableError, match="holds photos, but is no table of Millrace"):
+    with pytest.raises(TableError, match="holds photos, but is no table of Millstream"):
         ParquetTable(LocalFiles(str(tmp_path)), ("day",)).claim("query", {})
-    with pytest.raises(TableError, match="is no table that Millrace wrote"):
+    with pytest.raises(TableError, match="is no table that Millstream wrote"):
         ParquetTable.open(LocalFiles(str(tmp_path)))
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     table = make_table(tmp_path, 1)
-    table.files.write("_millrace/batches/000000000000.json", '{"batch": 0}')
+    table.files.write("_millstream/batches/000000000000.json", '{"batch": 0}')
     with pytest.raises(TableError, match=r"000000000000\.json is damaged"):
         table.manifests()

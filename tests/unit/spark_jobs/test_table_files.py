@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.files import LocalFiles
 
 
 def test_what_is_kept_is_written_through_with_every_folder_up_to_the_root(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from millrace.store.commit import Commit
-from millrace.store.fs import FileSystem, MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record, RecordBuffer
-from millrace.store.recovery import open_log
+from millstream.store.commit import Commit
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record, RecordBuffer
+from millstream.store.recovery import open_log
 
 SMALL = 300  # bytes of a segment: a handful of records
 

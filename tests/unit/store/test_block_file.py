@@ -8,12 +8,18 @@ from random import Random
 
 import pytest
 
-from millrace.store.block_file import BlockFile, BlockWriter, finished_file, open_segment_file, overwrite_all
-from millrace.store.blocks import BLOCK_SIZE, find_blocks, pack, unpack
-from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
-from millrace.store.segment import file_header
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.store.block_file import (
+    BlockFile,
+    BlockWriter,
+    finished_file,
+    open_segment_file,
+    overwrite_all,
+)
+from millstream.store.blocks import BLOCK_SIZE, find_blocks, pack, unpack
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
+from millstream.store.segment import file_header
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
 SMALL = 100  # bytes of a block
 PATH = "s/0000000001.log"
@@ -77,7 +83,7 @@ def test_it_is_opened_as_what_it_is() -> None:
 def test_a_plain_file_with_a_damaged_header_is_still_plain() -> None:
     fs = MemoryFileSystem()
     block = pack(0, b"the image of a block", 0)  # in a payload, that is: at another place than it says
-    for data in (b"", b"MRL", bytes(16) + text(500)[16:], bytes(16) + block):
+    for data in (b"", b"MSL", bytes(16) + text(500)[16:], bytes(16) + block):
         fs.replace(PATH, data)
         assert not isinstance(open_segment_file(fs, PATH), BlockFile)
 

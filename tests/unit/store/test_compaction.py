@@ -7,12 +7,12 @@ import errno
 import pytest
 from store_kit import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
-from millrace.store.cursor import Cursor
-from millrace.store.errors import StoreError
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem
+from millstream.store.cursor import Cursor
+from millstream.store.errors import StoreError
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem
 
 COUNT = 60
 

@@ -7,17 +7,17 @@ import errno
 import pytest
 from store_kit import bodies, body_of, commit, commit_all, contents, filled, put
 
-from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.blocks import BLOCK_SIZE, find_blocks
-from millrace.store.compaction import Compaction
-from millrace.store.compression import Compression
-from millrace.store.cursor import Cursor
-from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem, MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem
+from millstream.store.block_file import BlockFile, open_segment_file
+from millstream.store.blocks import BLOCK_SIZE, find_blocks
+from millstream.store.compaction import Compaction
+from millstream.store.compression import Compression
+from millstream.store.cursor import Cursor
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem
 
 COUNT = 160
 SEGMENT = 2000

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_kit import commit_all, contents, filled, put
 
-from millrace.store.counting import count_between, subjects_between
-from millrace.store.cursor import Cursor
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.subjects.match import matches
+from millstream.store.counting import count_between, subjects_between
+from millstream.store.cursor import Cursor
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.subjects.match import matches
 
 COUNT = 60
 PATTERNS = [(), (b"s.1",), (b"s.0", b"s.2"), (b"s.*",), (b">",), (b"s.9",), (b"s.9", b"s.1")]

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
 
 ANY = Random(1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from store_kit import SMALL, body_of, commit, commit_all, filled, put
 
-from millrace.store.cursor import Cursor
-from millrace.store.fs import MemoryFile, MemoryFileSystem
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
+from millstream.store.cursor import Cursor
+from millstream.store.fs import MemoryFile, MemoryFileSystem
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
 
 
 def rest(cursor: Cursor) -> list[int]:

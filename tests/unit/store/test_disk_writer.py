@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from store_kit import bodies, commit, put
 
-from millrace.store.commit import Commit
-from millrace.store.disk_writer import DiskWriter
-from millrace.store.errors import StoreError
-from millrace.store.fs import RealFileSystem
-from millrace.store.log import Log
-from millrace.store.record import RecordBuffer
-from millrace.store.recovery import open_log
+from millstream.store.commit import Commit
+from millstream.store.disk_writer import DiskWriter
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFileSystem
+from millstream.store.log import Log
+from millstream.store.record import RecordBuffer
+from millstream.store.recovery import open_log
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from store_kit import commit, commit_all, one_record, put
 
-from millrace.store.block_file import BlockFile, open_segment_file
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.numbers import pack_rising
-from millrace.store.record import Kind
-from millrace.store.recovery import open_log
-from millrace.testing.crashfs import CrashFileSystem
+from millstream.store.block_file import BlockFile, open_segment_file
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.numbers import pack_rising
+from millstream.store.record import Kind
+from millstream.store.recovery import open_log
+from millstream.testing.crashfs import CrashFileSystem
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 TIME = 1_700_000_000_000_000_000

@@ -2,12 +2,12 @@
 
 import pytest
 
-from millrace.store.errors import StoreError
-from millrace.store.frozen import Frozen
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
+from millstream.store.errors import StoreError
+from millstream.store.frozen import Frozen
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
 
 
 def commit(log: Log) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.store.errors import StoreError
-from millrace.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
-from millrace.testing.crashfs import CrashFileSystem
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
+from millstream.testing.crashfs import CrashFileSystem
 
 
 @pytest.fixture(params=[MemoryFileSystem, RealFileSystem, CrashFileSystem], ids=["memory", "real", "crash"])

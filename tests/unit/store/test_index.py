@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.store.index import SubjectIndex
-from millrace.subjects.match import matches
+from millstream.store.index import SubjectIndex
+from millstream.subjects.match import matches
 
 SUBJECTS = st.sampled_from(
     [b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"b.b", b"b.b.c", b"x.y.z.w", b"*.b", b"a.>"]

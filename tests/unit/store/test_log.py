@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from store_kit import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.record import Record
-from millrace.store.recovery import open_log
-from millrace.store.scan import FARTHEST_JUMP
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.store.scan import FARTHEST_JUMP
 
 
 def reopened(log: Log) -> Log:

@@ -3,7 +3,7 @@
 import pytest
 from store_kit import one_record
 
-from millrace.store.record import (
+from millstream.store.record import (
     CUT,
     DAMAGED,
     HEADER_SIZE,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from millrace.store.errors import StoreError
-from millrace.store.fs import MemoryFile, MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.recovery import open_log
+from millstream.store.errors import StoreError
+from millstream.store.fs import MemoryFile, MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.recovery import open_log
 
 SUBJECTS = (b"a", b"b", b"a", b"c")
 COUNT = 400

@@ -7,10 +7,10 @@ import time
 
 from store_kit import one_record
 
-from millrace.store.numbers import pack_rising
-from millrace.store.record import HEADER_SIZE, Kind
-from millrace.store.scan import Gap, Scan, scan
-from millrace.store.segment import FILE_HEADER_SIZE, Segment, file_header
+from millstream.store.numbers import pack_rising
+from millstream.store.record import HEADER_SIZE, Kind
+from millstream.store.scan import Gap, Scan, scan
+from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header
 
 
 class FileMaker:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.store.scan import scan
-from millrace.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
-from millrace.store.summary import decode, encode, load_tables
+from millstream.store.scan import scan
+from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
+from millstream.store.summary import decode, encode, load_tables
 
 SUBJECTS = [b"a", b"b", b"a.b", b""]
 

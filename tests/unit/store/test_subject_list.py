@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.store.subject_list import SubjectList
+from millstream.store.subject_list import SubjectList
 
 
 @given(st.lists(st.binary(max_size=6), max_size=200))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.subjects.match import collide, is_subset, matches
+from millstream.subjects.match import collide, is_subset, matches
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.subjects.match import collide
-from millrace.subjects.overlap import PatternSet
+from millstream.subjects.match import collide
+from millstream.subjects.overlap import PatternSet
 
 _TOKENS = st.sampled_from([b"a", b"b", b"c*", b"*"])
 _PATTERNS = st.one_of(

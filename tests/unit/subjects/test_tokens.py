@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.subjects.tokens import (
+from millstream.subjects.tokens import (
     is_literal,
     token_count,
     valid_literal_subject,

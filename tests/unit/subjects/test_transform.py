@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.subjects.functions import Fault, TransformError
-from millrace.subjects.transform import (
+from millstream.subjects.functions import Fault, TransformError
+from millstream.subjects.transform import (
     SubjectTransform,
     check_mapping,
     destination_to_pattern,

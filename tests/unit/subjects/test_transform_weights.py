@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.subjects.functions import TransformError
-from millrace.subjects.transform import WeightedMapping
+from millstream.subjects.functions import TransformError
+from millstream.subjects.transform import WeightedMapping
 
 
 def mapping(source: str, *destinations: tuple[str, int]) -> WeightedMapping:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.subjects.tree import SubjectTree
+from millstream.subjects.tree import SubjectTree
 
 
 def found(tree: SubjectTree, subject: bytes) -> list[str]:

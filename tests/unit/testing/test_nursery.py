@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from millrace.base.errors import MillraceError
-from millrace.testing.nursery import Nursery
-from millrace.testing.reference import ServerKind, ServerProcess
+from millstream.base.errors import MillstreamError
+from millstream.testing.nursery import Nursery
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
 
 
 def test_a_server_serves_stops_and_starts_again(nursery: Nursery) -> None:
-    with ServerProcess(ServerKind.MILLRACE) as server:
+    with ServerProcess(ServerKind.MILLSTREAM) as server:
         first = server.pid
         with socket.create_connection(("127.0.0.1", server.port), 10) as client:
             assert client.recv(4) == b"INFO"
@@ -52,7 +52,7 @@ def test_codes_are_those_of_a_process(nursery: Nursery) -> None:
 def test_a_nursery_that_cannot_begin_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     nursery = Nursery()
-    with pytest.raises((MillraceError, OSError)):
+    with pytest.raises((MillstreamError, OSError)):
         nursery.start(["-p", "-1"])
     nursery.close()
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from millrace.testing import ports
-from millrace.testing.ports import free_ports
+from millstream.testing import ports
+from millstream.testing.ports import free_ports
 
 
 def test_ports_are_different_free_and_not_those_that_the_system_gives_away() -> None:

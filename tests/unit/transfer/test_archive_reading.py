@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.cli.archives import FORM
-from millrace.transfer.archive import ArchiveReading, ArchiveWriting, BadArchive, Summary
+from millstream.cli.archives import FORM
+from millstream.transfer.archive import ArchiveReading, ArchiveWriting, BadArchive, Summary
 
 Message = tuple[int, int, str, bytes, bytes]  # sequence, time, subject, headers, body
 

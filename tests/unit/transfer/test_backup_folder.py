@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.cli.archives import FORM
-from millrace.transfer.archive import ArchiveReading, ArchiveWriting
-from millrace.transfer.errors import BadBackup, TransferError
-from millrace.transfer.folder import Backup, BackupWriter, find_backups, open_backup
+from millstream.cli.archives import FORM
+from millstream.transfer.archive import ArchiveReading, ArchiveWriting
+from millstream.transfer.errors import BadBackup, TransferError
+from millstream.transfer.folder import Backup, BackupWriter, find_backups, open_backup
 
 
 def write(path: Path, name: str, *, replace: bool = False, body: bytes = b"body") -> Backup:

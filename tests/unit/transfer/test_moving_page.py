@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from millrace.cli.app import app
+from millstream.cli.app import app
 
 PAGE = (Path(__file__).parents[3] / "docs" / "moving.md").read_text()
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from millrace.transfer.carrying import copied_config, obstacle
-from millrace.transfer.comparing import consumer_differences
-from millrace.transfer.errors import CopyDiffers, RequestRefused, StreamExists, StreamMissing, refusal
-from millrace.transfer.following import following_config, why_not
-from millrace.transfer.late_acks import Ack, read_ack
-from millrace.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
+from millstream.transfer.carrying import copied_config, obstacle
+from millstream.transfer.comparing import consumer_differences
+from millstream.transfer.errors import CopyDiffers, RequestRefused, StreamExists, StreamMissing, refusal
+from millstream.transfer.following import following_config, why_not
+from millstream.transfer.late_acks import Ack, read_ack
+from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
 
 CONFIG = {"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"team": "x", "_nats.ver": "2.15.1"}}
 
 
 def test_a_freeze_changes_subjects_and_notes_what_they_were() -> None:
     still = frozen(CONFIG, ["worker"])
-    assert still["subjects"] == ["millrace.frozen.ORDERS"]
+    assert still["subjects"] == ["millstream.frozen.ORDERS"]
     assert freeze_note(still) == {"subjects": ["orders.>"], "paused": ["worker"]}
     assert freeze_note(CONFIG) is None
     assert own_config(still) == {"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"team": "x"}}
@@ -106,7 +106,7 @@ def test_only_streams_that_a_mirror_can_be_of_are_followed(config: dict[str, Any
 
 def test_a_copy_that_follows_is_a_mirror_without_subjects() -> None:
     config = following_config({"name": "S", "subjects": ["s"], "max_age": 5, "deny_delete": True})
-    assert config == {"name": "S", "max_age": 5, "mirror": {"name": "MILLRACE_FEED_S"}}
+    assert config == {"name": "S", "max_age": 5, "mirror": {"name": "MILLSTREAM_FEED_S"}}
 
 
 def told(delivered: int, floor: int, pending: int) -> dict[str, Any]:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from millrace.base.nkeys import verify
-from millrace.wire.errors import (
+from millstream.base.nkeys import verify
+from millstream.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
     BadOptions,
     NotConnected,
     ProtocolViolation,
 )
-from millrace.wire.login import (
+from millstream.wire.login import (
     ServerInfo,
     connect_frames,
     known_servers,
@@ -26,7 +26,7 @@ from millrace.wire.login import (
     tls_context,
     wants_tls,
 )
-from millrace.wire.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
+from millstream.wire.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 HERE = ServerAddress("127.0.0.1")

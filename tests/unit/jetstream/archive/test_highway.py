@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jetstream.archive.highway import HighwayHash
+from millstream.jetstream.archive.highway import HighwayHash
 
 KEY = bytes(range(32))
 

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from archive_kit import archive, consumer, message, state
 
-from millrace.jetstream.api import Api
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.api import Api
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.testing.fake_world import FakeWorld
 
 COUNT = 40
 WHERE = {

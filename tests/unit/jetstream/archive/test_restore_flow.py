@@ -21,8 +21,8 @@ from archive_kit import (
 )
 from stream_kit import SECOND, Disk, Site, parts
 
-from millrace.jetstream.options import AccountJetStreamOptions
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.testing.fake_world import FakeWorld
 
 TWO = (state(messages=2, bytes=64, first_seq=1, last_seq=2), message(1, b"one"), message(2, b"two"))
 ERASED = 1 << 63

@@ -7,12 +7,12 @@ import pytest
 from archive_kit import END, entries_of
 from stream_kit import Disk
 
-from millrace.jetstream.api import Api
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.codec import decode_lenient
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.store.fs import FileSystem, MemoryFileSystem
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream.api import Api
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.codec import decode_lenient
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.testing.fake_world import FakeWorld, Published
 
 HERE = b"here"
 

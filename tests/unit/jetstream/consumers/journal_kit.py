@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from millrace.jetstream.committer import Committer
-from millrace.jetstream.consumers.journal import Changes, ConsumerState, Journal, Recovered
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import CrashFileSystem, Keep
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.committer import Committer
+from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal, Recovered
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import CrashFileSystem, Keep
+from millstream.testing.fake_world import FakeWorld
 
 FOLDER = "streams/S/consumers"
 CREATED = 1_700_000_000_000_000_001

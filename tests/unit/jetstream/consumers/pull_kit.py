@@ -4,10 +4,10 @@ import itertools
 import json
 from typing import Any
 
-from millrace.jetstream.consumers.groups import PinChange, PriorityGroups
-from millrace.jetstream.consumers.pulls import WaitingPulls
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import PriorityPolicy
+from millstream.jetstream.consumers.groups import PinChange, PriorityGroups
+from millstream.jetstream.consumers.pulls import WaitingPulls
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import PriorityPolicy
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.advisories import Advisories, ConsumerAdvisories
-from millrace.jsapi.go_time import Time
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.advisories import Advisories, ConsumerAdvisories
+from millstream.jsapi.go_time import Time
+from millstream.testing.fake_world import FakeWorld
 
 NAMES = {"stream": "S", "consumer": "c"}
 OF_MESSAGES = {"consumer_seq": 3, "stream_seq": 7, "deliveries": 2}

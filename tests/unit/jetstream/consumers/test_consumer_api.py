@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where the kit for streams 
 
 from stream_kit import NO_SPACE, Site, block, parts
 
-from millrace.jetstream.advisories import Advisories
-from millrace.jetstream.api import Api, DisabledApi
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.advisories import Advisories
+from millstream.jetstream.api import Api, DisabledApi
+from millstream.testing.fake_world import FakeWorld
 
 INBOX = b"_INBOX.test"
 FUTURE = "2100-01-01T00:00:00Z"

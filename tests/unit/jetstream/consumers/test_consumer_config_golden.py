@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.options import AccountJetStreamOptions, JetStreamLimits
-from millrace.testing.consumer_rules import ConsumerRules
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
+from millstream.testing.consumer_rules import ConsumerRules
 
 _TEXT = (Path(__file__).parents[3] / "golden" / "jetstream" / "consumer_config.json").read_text()
 _GOLDEN: dict[str, Any] = json.loads(

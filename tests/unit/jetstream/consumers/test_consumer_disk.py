@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.store.errors import StoreError
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.record import Record
-from millrace.testing.fake_world import FakeWorld
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.errors import StoreError
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.jetstream.consumers.entries import (
+from millstream.jetstream.consumers.entries import (
     EntryKind,
     UnknownEntryError,
     decode,
@@ -16,7 +16,7 @@ from millrace.jetstream.consumers.entries import (
     encode_deleted,
     encode_snapshot,
 )
-from millrace.jetstream.consumers.kept import Changes
+from millstream.jetstream.consumers.kept import Changes
 
 TIME = 1_700_000_000_000_000_000
 TOP = (1 << 64) - 1

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.consumers.consumer import Consumer
-from millrace.jetstream.consumers.flow import OriginalPace
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
-from millrace.jsapi.go_time import Time
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.consumers.consumer import Consumer
+from millstream.jetstream.consumers.flow import OriginalPace
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 MOST = 2**63 - 1

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from journal_kit import CREATED, FOLDER, Desk, acked, config_of, delivered
 
-from millrace.jetstream.consumers.entries import encode_config
-from millrace.jetstream.consumers.journal import Changes, ConsumerState, Journal
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import CrashFileSystem, Keep
+from millstream.jetstream.consumers.entries import encode_config
+from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import CrashFileSystem, Keep
 
 
 def test_there_is_nothing_to_begin_with() -> None:

@@ -13,9 +13,9 @@ from random import Random
 import pytest
 from journal_kit import Desk, config_of
 
-from millrace.jetstream.consumers.journal import Alive, Changes, ConsumerState
-from millrace.store.errors import StoreError
-from millrace.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from millstream.jetstream.consumers.journal import Alive, Changes, ConsumerState
+from millstream.store.errors import StoreError
+from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
 SIZES = {"segment_size": 6000, "smallest_log": 2000, "slice_size": 500}
 NAMES = ("a", "b", "c")

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy, DeliverPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.store.errors import StoreError
-from millrace.store.fs import MemoryFileSystem
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.errors import StoreError
+from millstream.store.fs import MemoryFileSystem
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 

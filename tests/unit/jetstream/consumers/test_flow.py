@@ -1,6 +1,6 @@
 """The arithmetic of flow control, rates and the original pace."""
 
-from millrace.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
+from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
 
 MIB = 1024 * 1024
 SECOND = 1_000_000_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.jetstream.consumers.consumer import Consumer
-from millrace.jetstream.consumers.hunger import Hungry
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.consumers.consumer import Consumer
+from millstream.jetstream.consumers.hunger import Hungry
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.testing.fake_world import FakeWorld
 
 MANY = 30
 

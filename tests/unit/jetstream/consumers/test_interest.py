@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from millrace.jetstream.consumers.interest import CHECKS_AT_ONCE
-from millrace.jetstream.consumers.keeper import state_of
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy, RetentionPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.consumers.interest import CHECKS_AT_ONCE
+from millstream.jetstream.consumers.keeper import state_of
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.testing.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 

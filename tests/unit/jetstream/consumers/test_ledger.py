@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from millrace.jetstream.consumers.ledger import Ledger
-from millrace.jetstream.consumers.states import MOVES, Event, IllegalMoveError, State, step
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.states import MOVES, Event, IllegalMoveError, State, step
 
 SECOND = 1_000_000_000
 WAIT = 30 * SECOND

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pull_kit import SECOND, START, Desk
 
-from millrace.jetstream.consumers.pull_requests import parse_pull
-from millrace.jsapi.consumer_types import ConsumerConfig
+from millstream.jetstream.consumers.pull_requests import parse_pull
+from millstream.jsapi.consumer_types import ConsumerConfig
 
 NO_MESSAGES = "404 No Messages"
 

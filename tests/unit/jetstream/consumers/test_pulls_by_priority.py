@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from pull_kit import SECOND, START, Desk
 
-from millrace.jetstream.consumers.groups import PinChange
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import PriorityPolicy
+from millstream.jetstream.consumers.groups import PinChange
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import PriorityPolicy
 
 MINUTE = 60 * SECOND
 

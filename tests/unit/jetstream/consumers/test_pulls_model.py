@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pull_kit import SECOND, START, Desk
 
-from millrace.jsapi.enums import PriorityPolicy
+from millstream.jsapi.enums import PriorityPolicy
 
 MAX_WAITING = 4
 SIZE = 10

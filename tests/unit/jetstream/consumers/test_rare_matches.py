@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from millrace.jetstream.consumers import delivery
-from millrace.jetstream.consumers.consumer import Consumer
-from millrace.jsapi.consumer_types import ConsumerConfig
-from millrace.jsapi.enums import AckPolicy
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.consumers import delivery
+from millstream.jetstream.consumers.consumer import Consumer
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.testing.fake_world import FakeWorld
 
 COUNT = 100
 EVERY = 20

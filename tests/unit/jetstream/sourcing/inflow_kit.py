@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from millrace.jetstream.account import AccountJetStream
-from millrace.jetstream.api import Api
-from millrace.jetstream.ports import Sink, Traced
-from millrace.jetstream.stream import Stream
-from millrace.protocol.outlet import Outlet
-from millrace.protocol.parser import Frame
-from millrace.store.fs import FileSystem
-from millrace.store.record import Record
-from millrace.subjects.match import matches
-from millrace.testing.fake_world import FakeWorld, Published
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.api import Api
+from millstream.jetstream.ports import Sink, Traced
+from millstream.jetstream.stream import Stream
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame
+from millstream.store.fs import FileSystem
+from millstream.store.record import Record
+from millstream.subjects.match import matches
+from millstream.testing.fake_world import FakeWorld, Published
 
 SECOND = 1_000_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jetstream.sourcing.life import (
+from millstream.jetstream.sourcing.life import (
     BACKOFF_NS,
     BETWEEN_REQUESTS_NS,
     LONGEST_BACKOFF_NS,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from inflow_kit import Place
 
-from millrace.protocol import headers
-from millrace.protocol.parser import Frame
-from millrace.store.fs import MemoryFileSystem
+from millstream.protocol import headers
+from millstream.protocol.parser import Frame
+from millstream.store.fs import MemoryFileSystem
 
 HOWS = ["mirror", "sources"]
 

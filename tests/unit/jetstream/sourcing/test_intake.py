@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
-from millrace.jetstream.stream import Stream
-from millrace.jsapi.stream_types import StreamConfig
-from millrace.protocol.parser import make_frame
-from millrace.store.record import Record
-from millrace.subjects.transform import SubjectTransform
-from millrace.testing.fake_world import FakeWorld
+from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
+from millstream.jetstream.stream import Stream
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.protocol.parser import make_frame
+from millstream.store.record import Record
+from millstream.subjects.transform import SubjectTransform
+from millstream.testing.fake_world import FakeWorld
 
 TIME = 1_600_000_000_000_000_000
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from millrace.base.ids import short_hash
-from millrace.jetstream.sourcing.origin import Asker, Dialect, Kind, Origin, Start, index_name
-from millrace.jsapi.go_time import Time
-from millrace.jsapi.stream_types import (
+from millstream.base.ids import short_hash
+from millstream.jetstream.sourcing.origin import Asker, Dialect, Kind, Origin, Start, index_name
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.stream_types import (
     ExternalStream,
     StreamConsumerSource,
     StreamSource,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millrace.jetstream.incoming import MARK_SOURCE
-from millrace.jetstream.sourcing.origin import Asker, Kind, Origin
-from millrace.jetstream.sourcing.positions import Position, Positions
-from millrace.jsapi.stream_types import ExternalStream, StreamSource
-from millrace.protocol import headers
-from millrace.store.fs import MemoryFileSystem
-from millrace.store.log import Log
-from millrace.store.recovery import open_log
+from millstream.jetstream.incoming import MARK_SOURCE
+from millstream.jetstream.sourcing.origin import Asker, Kind, Origin
+from millstream.jetstream.sourcing.positions import Position, Positions
+from millstream.jsapi.stream_types import ExternalStream, StreamSource
+from millstream.protocol import headers
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.recovery import open_log
 
 
 def origin(name: str, api: str = "") -> Origin:

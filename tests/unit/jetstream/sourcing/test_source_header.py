@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.jetstream.sourcing.source_header import SourcePosition, parse
+from millstream.jetstream.sourcing.source_header import SourcePosition, parse
 
 
 @pytest.mark.parametrize(

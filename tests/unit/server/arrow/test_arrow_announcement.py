@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from millrace.arrow.options import ArrowOptions
-from millrace.broker.auth import Identity
-from millrace.server.arrow.announcement import Announcement
-from millrace.server.arrow.tickets import Tickets
+from millstream.arrow.options import ArrowOptions
+from millstream.broker.auth import Identity
+from millstream.server.arrow.announcement import Announcement
+from millstream.server.arrow.tickets import Tickets
 
 
 def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str = "http") -> dict[str, Any]:

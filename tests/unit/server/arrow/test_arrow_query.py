@@ -4,9 +4,9 @@ from http import HTTPStatus
 
 import pytest
 
-from millrace.arrow.schema import DEFAULT_COLUMNS
-from millrace.server.arrow.problem import Problem
-from millrace.server.arrow.query import PATH, RangeQuery, read_target
+from millstream.arrow.schema import DEFAULT_COLUMNS
+from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.query import PATH, RangeQuery, read_target
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import dataclasses
 
 import pytest
 
-from millrace.broker.auth import Authenticator, Identity
-from millrace.broker.options import (
+from millstream.broker.auth import Authenticator, Identity
+from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     Authorization,
     BrokerOptions,
@@ -14,7 +14,7 @@ from millrace.broker.options import (
     SubjectRules,
     User,
 )
-from millrace.server.arrow.tickets import LIFETIME_NS, Tickets
+from millstream.server.arrow.tickets import LIFETIME_NS, Tickets
 
 ANN = Identity(user="ann", label="user:ann", account="A")
 NOW = 1_700_000_000_000_000_000

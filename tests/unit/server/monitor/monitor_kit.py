@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from millrace.server.blocking import BlockingServer
+from millstream.server.blocking import BlockingServer
 
 
 def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, dict[str, str], bytes]:

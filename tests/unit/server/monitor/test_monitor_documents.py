@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from monitor_kit import document, eventually, get
 
-from millrace.broker.options import TlsOptions
-from millrace.config.options import MonitorOptions, ServerOptions
-from millrace.server.blocking import BlockingServer
-from millrace.testing.certs import CertificateAuthority
-from millrace.testing.wire import WireClient
+from millstream.broker.options import TlsOptions
+from millstream.config.options import MonitorOptions, ServerOptions
+from millstream.server.blocking import BlockingServer
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.wire import WireClient
 
 CONFIG = """
 host: 127.0.0.1, port: -1, http: "127.0.0.1:-1", server_name: "watched&<tested>"
@@ -216,7 +216,7 @@ def test_account_statistics_outlive_connections(server: BlockingServer) -> None:
 def test_stacks_show_threads_and_tasks(server: BlockingServer) -> None:
     status, headers, body = get(f"{server.monitor_url}/stacksz")
     assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert re.search(rb"^thread \d+ \[millrace\]:$", body, re.MULTILINE)
+    assert re.search(rb"^thread \d+ \[millstream\]:$", body, re.MULTILINE)
     assert re.search(rb"^task .* \[running\]:$", body, re.MULTILINE)
 
 

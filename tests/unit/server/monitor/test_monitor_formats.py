@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from millrace.server.monitor import formats
+from millstream.server.monitor import formats
 
 SECOND = 1_000_000_000
 

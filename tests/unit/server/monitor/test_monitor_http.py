@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from millrace.server.monitor import http
-from millrace.server.monitor.http import HttpServer, Request, Response, Timeouts, plain
+from millstream.server.monitor import http
+from millstream.server.monitor.http import HttpServer, Request, Response, Timeouts, plain
 
 
 async def echo(request: Request) -> Response:
@@ -145,7 +145,7 @@ async def test_what_is_no_request_is_refused(request_text: bytes, status: bytes)
 
 async def test_a_handler_that_fails_costs_only_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as port, connected(port) as (reader, writer):
-        with caplog.at_level(logging.ERROR, logger="millrace.monitor"):
+        with caplog.at_level(logging.ERROR, logger="millstream.monitor"):
             writer.write(b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\nGET /fine HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await read_response(reader))[0] == b"HTTP/1.1 500 Internal Server Error"
             assert (await read_response(reader))[2] == b"GET /fine"

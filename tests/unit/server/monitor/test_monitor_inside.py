@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from millrace.broker.options import ConnectionType
-from millrace.broker.session import ConnectOptions
-from millrace.server.monitor import internals
-from millrace.server.monitor.connection_info import Moment, _suite_name, describe
-from millrace.server.monitor.connz import ConnectionState, ConnzOptions, connz, select
-from millrace.server.monitor.formats import pretty
-from millrace.server.monitor.healthz import HealthzOptions, healthz
-from millrace.server.monitor.http import Request, Response
-from millrace.server.monitor.jsz import JszOptions, jsz
-from millrace.server.monitor.process import ProcessorLoad
-from millrace.server.monitor.queries import BadRequest
-from millrace.server.monitor.routes import Routes
-from millrace.server.monitor.subsz import SubszOptions, subsz
-from millrace.server.monitor.varz import varz
-from millrace.server.reload import reload_configuration
-from millrace.server.server import Server
-from millrace.testing.certs import CertificateAuthority, IssuedCertificate
+from millstream.broker.options import ConnectionType
+from millstream.broker.session import ConnectOptions
+from millstream.server.monitor import internals
+from millstream.server.monitor.connection_info import Moment, _suite_name, describe
+from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz, select
+from millstream.server.monitor.formats import pretty
+from millstream.server.monitor.healthz import HealthzOptions, healthz
+from millstream.server.monitor.http import Request, Response
+from millstream.server.monitor.jsz import JszOptions, jsz
+from millstream.server.monitor.process import ProcessorLoad
+from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.routes import Routes
+from millstream.server.monitor.subsz import SubszOptions, subsz
+from millstream.server.monitor.varz import varz
+from millstream.server.reload import reload_configuration
+from millstream.server.server import Server
+from millstream.testing.certs import CertificateAuthority, IssuedCertificate
 
 
 @pytest.fixture

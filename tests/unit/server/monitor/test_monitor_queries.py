@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.queries import BadRequest, Query
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", "True"])

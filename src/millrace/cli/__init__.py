@@ -1,1 +1,0 @@
-"""The millrace command."""

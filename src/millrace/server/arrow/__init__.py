@@ -1,5 +1,0 @@
-"""Ranges of streams over HTTP, as Arrow IPC streams (docs/formats/arrow.md)."""
-
-from millrace.server.arrow.endpoint import ArrowEndpoint
-
-__all__ = ["ArrowEndpoint"]

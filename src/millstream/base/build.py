@@ -1,0 +1,132 @@
+"""Which modules are compiled, and which build of them is running.
+
+The modules on the path of a message are ordinary ``.py`` files with a ``.pxd`` of C types beside
+them.  Building the package compiles them; ``MILLSTREAM_PURE=1`` means "interpreted, please", both
+when the package is built (no compiler needed) and when it runs (a debugger and coverage see every
+line).  Without that switch a missing compiled module is an error, never a quiet slow-down.
+
+Imports nothing but the standard library: ``setup.py`` runs this file before anything is installed.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Final
+
+PURE_SWITCH: Final = "MILLSTREAM_PURE"
+
+# These use instructions of one architecture; others do without.  A universal build of macOS is for two.
+X86_MODULES: Final = ("millstream.store.checksum_x86",)
+COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
+
+COMPILED_MODULES: Final = (
+    "millstream.base.buffer",
+    "millstream.subjects.match",
+    "millstream.subjects.tree",
+    "millstream.protocol.parser",
+    "millstream.protocol.outbuf",
+    "millstream.protocol.replies",
+    "millstream.protocol.outlet",
+    "millstream.protocol.inlet",
+    "millstream.protocol.masking",
+    "millstream.store.checksum",
+    *(X86_MODULES if COMPILED_FOR_X86 else ()),
+    "millstream.store.record",
+    "millstream.store.disk_writer",
+    "millstream.store.numbers",
+    "millstream.store.index",
+    "millstream.store.subject_list",
+    "millstream.store.segment",
+    "millstream.store.summary",
+    "millstream.store.scan",
+    "millstream.store.log_reading",
+    "millstream.store.log_writing",
+    "millstream.store.log",
+    "millstream.store.cursor",
+    "millstream.store.frozen",
+    "millstream.wire.parser",
+    "millstream.spark.memory",
+    "millstream.spark.columns",
+    "millstream.spark.intake",
+    "millstream.wire.publishing",
+    "millstream.spark.writing.frames",
+    "millstream.broker.router",
+    "millstream.broker.internal",
+    "millstream.broker.connection",
+    "millstream.broker.outlet",
+    "millstream.jetstream.dedupe",
+    "millstream.jetstream.staging",
+    "millstream.jetstream.ingest",
+    "millstream.jetstream.direct_sending",
+    "millstream.jetstream.archive.s2",
+    "millstream.jetstream.archive.entries",
+    "millstream.jetstream.archive.writing",
+    "millstream.jetstream.archive.messages",
+    "millstream.jetstream.archive.highway",
+    "millstream.jetstream.archive.blocks",
+    "millstream.jetstream.sourcing.intake",
+    "millstream.jetstream.consumers.entries",
+    "millstream.jetstream.consumers.ledger",
+    "millstream.jetstream.consumers.acks",
+    "millstream.jetstream.consumers.delivery",
+    "millstream.jetstream.consumers.pull_requests",
+    "millstream.jetstream.consumers.pulls",
+    "millstream.arrow.text",
+    "millstream.arrow.header_lines",
+    "millstream.arrow.columns",
+    "millstream.arrow.header_columns",
+    "millstream.arrow.picks",
+    "millstream.arrow.batch",
+)
+
+
+class MissingCompiledModules(ImportError):
+    """The package was built without its compiled modules and pure was not asked for."""
+
+
+def pure_requested() -> bool:
+    """Whether the environment asks for the interpreted build."""
+    return os.environ.get(PURE_SWITCH) == "1"
+
+
+class _SourceFirst(importlib.machinery.PathFinder):
+    """Finds the ``.py`` of a compiled module although the extension lies beside it."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in COMPILED_MODULES or path is None:
+            return None
+        source = importlib.machinery.FileFinder(
+            path[0], (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)
+        )
+        return source.find_spec(fullname)
+
+
+def select() -> str:
+    """Choose the build for this process and return its name: ``compiled`` or ``pure``."""
+    if pure_requested():
+        if _SourceFirst not in sys.meta_path:
+            sys.meta_path.insert(0, _SourceFirst)
+        return "pure"
+    missing = [name for name in COMPILED_MODULES if not _is_extension(name)]
+    if missing:
+        raise MissingCompiledModules(
+            f"millstream was built without its compiled modules ({', '.join(missing)}); "
+            f"build it again with a C compiler, or set {PURE_SWITCH}=1 to run interpreted"
+        )
+    return "compiled"
+
+
+def _is_extension(name: str) -> bool:
+    package, _, _ = name.rpartition(".")
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), *package.split(".")[1:])
+    finder = importlib.machinery.FileFinder(
+        folder, (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
+    )
+    return finder.find_spec(name) is not None

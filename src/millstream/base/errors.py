@@ -1,0 +1,5 @@
+"""The root of every error that Millstream raises on purpose."""
+
+
+class MillstreamError(Exception):
+    """Something a user can act on; its text is meant for people."""

@@ -1,0 +1,101 @@
+"""NATS's own spelling of Ed25519 and X25519 public keys, and the check of a signature.
+
+    +----------+-------------------+-----------+
+    | kind u8  | public key, 32 B  | crc16 LE  |     35 bytes = exactly 56 base32 characters
+    +----------+-------------------+-----------+
+
+The kind byte is chosen so that the first character of the text tells what the key is: `U` a user,
+`N` a server, `A` an account, `X` a curve key.  The CRC is CRC-16/XMODEM over the first 33 bytes.
+Only public keys live here: the broker verifies and never signs, so seeds are not read.
+"""
+
+import base64
+import binascii
+from enum import IntEnum
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from millstream.base.errors import MillstreamError
+
+PUBLIC_KEY_LENGTH: Final = 56  # characters of text
+_RAW_LENGTH: Final = 32  # bytes of key
+
+
+class KeyKind(IntEnum):
+    """What a public key stands for; the value is the first byte of the encoding."""
+
+    ACCOUNT = 0 << 3  # A
+    CLUSTER = 2 << 3  # C
+    SERVER = 13 << 3  # N
+    OPERATOR = 14 << 3  # O
+    USER = 20 << 3  # U
+    CURVE = 23 << 3  # X
+
+
+class NkeyError(MillstreamError):
+    """A text that should be a public nkey is not one."""
+
+
+def encode(kind: KeyKind, raw: bytes) -> str:
+    """The text of a 32-byte public key."""
+    if len(raw) != _RAW_LENGTH:
+        raise NkeyError(f"a public key has {_RAW_LENGTH} bytes, not {len(raw)}")
+    body = bytes([kind]) + raw
+    checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
+    return base64.b32encode(body + checksum).decode("ascii")
+
+
+def decode(public_key: str) -> tuple[KeyKind, bytes]:
+    """The kind and the 32 bytes of a public key's text; NkeyError says what is wrong with it."""
+    if public_key.startswith("S"):
+        raise NkeyError("this is a seed, which must stay secret; give the public key instead")
+    if len(public_key) != PUBLIC_KEY_LENGTH:
+        raise NkeyError(f"a public nkey has {PUBLIC_KEY_LENGTH} characters, not {len(public_key)}")
+    try:
+        data = base64.b32decode(public_key)
+    except (binascii.Error, ValueError):
+        raise NkeyError("a public nkey is made of A-Z and 2-7 only") from None
+    body, checksum = data[:-2], data[-2:]
+    if binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
+        raise NkeyError("the checksum of the nkey does not fit: it was mistyped or cut")
+    try:
+        kind = KeyKind(body[0])
+    except ValueError:
+        raise NkeyError(f"no kind of public nkey starts with {public_key[0]!r}") from None
+    return kind, body[1:]
+
+
+def check_user_key(public_key: str) -> None:
+    """Raise NkeyError unless this is the public nkey of a user."""
+    kind, _ = decode(public_key)
+    if kind is not KeyKind.USER:
+        raise NkeyError(f"the nkey of a user starts with 'U', not {public_key[0]!r}")
+
+
+def verify(public_key: str, signature: bytes, data: bytes) -> bool:
+    """Whether `signature` over `data` was made by the owner of `public_key`.
+
+    Something that is no signing key has no owner, so it is False rather than an error: this is
+    asked about texts that a stranger sent.
+    """
+    try:
+        kind, raw = decode(public_key)
+        if kind is KeyKind.CURVE:
+            return False
+        Ed25519PublicKey.from_public_bytes(raw).verify(signature, data)
+    except (NkeyError, InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def new_server_id() -> str:
+    """A fresh identity for a server: the public half of a key nobody keeps."""
+    return encode(KeyKind.SERVER, Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+
+
+def new_xkey() -> str:
+    """A fresh public curve key, as INFO shows it."""
+    return encode(KeyKind.CURVE, X25519PrivateKey.generate().public_key().public_bytes_raw())

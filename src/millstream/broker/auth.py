@@ -1,0 +1,400 @@
+"""Who is this client?  Credentials in, an identity or a refusal out; no sockets and no waiting.
+
+The first of these that applies decides, and none of the later ones is tried when it fails:
+
+    nobody has to authenticate on this listener           ->  anybody, in the global account
+    an nkey was given and nkeys are configured            ->  the signature of the nonce
+    users are configured and certificates are mapped      ->  the user the certificate stands for
+    users are configured and a user was given             ->  the password
+    one token, or one user, is configured                 ->  the token, or the password
+
+Who gives nothing at all becomes the `no_auth_user`.  The web socket listener may have a token, a user and
+a `no_auth_user` of its own, which then replace all three.  JWTs are not read: without an operator, which is
+not supported, they mean nothing.
+
+A bcrypt hash takes longer to check than everything else a server does in a second.  So the decision has two
+steps: `candidate` says at once against whom to check, `Candidate.verify` checks, and may run in a
+worker thread when `Candidate.slow` says so.
+"""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import bcrypt
+
+from millstream.base import nkeys
+from millstream.base.errors import MillstreamError
+from millstream.base.ids import nuid
+from millstream.broker.options import (
+    GLOBAL_ACCOUNT,
+    BrokerOptions,
+    ConnectionType,
+    Permissions,
+    TlsOptions,
+    User,
+)
+from millstream.broker.permissions import PermissionRuleError, check_permissions
+from millstream.broker.tls_peer import PeerNames
+
+_BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
+_BCRYPT_MAX_BYTES: Final = 72  # bcrypt looks at no more of a password
+_RAW_URL_BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
+_REDACTED: Final = "[REDACTED]"  # how monitoring shows a token
+
+# Plain clients of a server that has users only in its system account are this user, as long as the
+# process lives: a reload must not take them for somebody else.
+_STAND_IN: Final = f"nats-{nuid()[-8:]}"
+
+
+class AuthOptionError(MillstreamError):
+    """Users that contradict each other or name what is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a client showed, and where it came in."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey: str = ""
+    signature: str = ""  # of the nonce, in base64
+    nonce: bytes = b""  # as sent in INFO
+    connection_type: ConnectionType = ConnectionType.STANDARD
+    peer: PeerNames | None = None  # the names in its verified certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a client turned out to be."""
+
+    user: str = ""  # name, nkey or a stand-in for a token, as monitoring shows it
+    label: str = ""  # the same with its kind, as logs show it: `user:me`, `nkey:U…`, `token`
+    account: str = GLOBAL_ACCOUNT
+    permissions: Permissions | None = None  # None: everything
+    nkey: str = ""  # if it was authenticated by one
+    connection_types: frozenset[ConnectionType] | None = None  # None: any
+
+    @property
+    def is_user(self) -> bool:
+        """Whether `user` is the name of one, rather than an nkey or the stand-in for a token."""
+        return self.label.startswith("user:")
+
+    @classmethod
+    def unchecked(cls, credentials: Credentials) -> "Identity":
+        """What a client claims to be, where nobody asks for proof."""
+        if credentials.nkey:
+            return cls(user=credentials.nkey, label=f"nkey:{credentials.nkey}")
+        if credentials.user:
+            return cls(user=credentials.user, label=f"user:{credentials.user}")
+        if credentials.token:
+            return cls(user=_REDACTED, label="token")
+        return cls()
+
+
+class Candidate:
+    """Somebody the client may be; whether it is remains to be verified."""
+
+    __slots__ = ("_check", "identity", "secret", "slow")
+
+    def __init__(
+        self,
+        identity: Identity,
+        check: Callable[[], bool] | None = None,
+        *,
+        secret: str = "",
+        slow: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.secret = secret  # the configured password that is asked for
+        self.slow = slow  # verify in a worker thread
+        self._check = check
+
+    def verify(self) -> Identity | None:
+        """The identity, if the proof holds.  Safe to call in any thread."""
+        return self.identity if self._check is None or self._check() else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Simple:
+    """The credentials of a listener that knows no users, and who clients without any become."""
+
+    username: str
+    password: str
+    token: str
+    no_auth_user: str
+
+
+class Authenticator:
+    """The users of a server; built anew when the configuration changes."""
+
+    def __init__(self, options: BrokerOptions) -> None:
+        authorization, websocket = options.authorization, options.websocket
+        self._users = {user.name: user for user in authorization.users if not user.nkey}
+        self._nkeys = {user.nkey: user for user in authorization.users if user.nkey}
+        _check_options(options, self._users, self._nkeys)
+        no_auth_user = authorization.no_auth_user
+        if _only_system_users(options):
+            self._users[_STAND_IN] = User(name=_STAND_IN, password=nuid())
+            no_auth_user = _STAND_IN
+        self._default_permissions = authorization.default_permissions
+        self._plain = _Simple(
+            authorization.username, authorization.password, authorization.token, no_auth_user
+        )
+        self._websocket: _Simple | None = None
+        if websocket is not None and (websocket.username or websocket.token or websocket.no_auth_user):
+            self._websocket = _Simple(
+                websocket.username, websocket.password, websocket.token, websocket.no_auth_user
+            )
+        self._maps_certificates = _maps(options.tls)
+        self._websocket_maps_certificates = websocket is not None and _maps(websocket.tls)
+        self.required = authorization.required
+        self.needs_nonce = bool(self._nkeys)
+
+    def required_for(self, kind: ConnectionType) -> bool:
+        """Whether a client of this listener must authenticate, be it as the `no_auth_user`."""
+        return self.required or (kind is ConnectionType.WEBSOCKET and self._websocket is not None)
+
+    def announced_for(self, kind: ConnectionType) -> bool:
+        """Whether the first INFO says `auth_required`."""
+        if kind is ConnectionType.WEBSOCKET:
+            return self.required_for(kind)
+        return self.required and self._plain.no_auth_user in ("", _STAND_IN)
+
+    def connect_may_be_skipped(self, kind: ConnectionType) -> bool:
+        """Whether a client may start with another operation than CONNECT."""
+        if not self.required_for(kind):
+            return True
+        name = self._plain.no_auth_user
+        if kind is ConnectionType.WEBSOCKET and self._websocket is not None:
+            name = self._websocket.no_auth_user or name
+        user = self._users.get(name) if name else None
+        return user is not None and _is_allowed(user, kind)
+
+    def account_of_user(self, name: str) -> str | None:
+        """The account of a configured user, if there is such a user."""
+        user = self._users.get(name)
+        return user.account if user is not None else None
+
+    def account_of_nkey(self, nkey: str) -> str | None:
+        user = self._nkeys.get(nkey)
+        return user.account if user is not None else None
+
+    def still_known(self, identity: Identity) -> Identity | None:
+        """Who somebody that proved to be `identity` is by the present configuration; None if nobody."""
+        if identity.nkey:
+            user = self._nkeys.get(identity.nkey)
+        else:
+            user = self._users.get(identity.user) if identity.is_user else None
+        if user is not None:
+            return self._identity(user) if user.account == identity.account else None
+        if identity.account != GLOBAL_ACCOUNT or identity.nkey:
+            return None
+        if not self.required:
+            return identity
+        for simple in (self._plain, self._websocket):
+            if simple is not None and identity.is_user and simple.username == identity.user:
+                return identity
+            if simple is not None and identity.label == "token" and simple.token:
+                return identity
+        return None
+
+    def candidate(self, credentials: Credentials) -> Candidate | None:
+        """Whom to check the client against; None if it is refused already."""
+        kind = credentials.connection_type
+        if not self.required_for(kind):
+            return Candidate(Identity.unchecked(credentials))
+        simple = self._plain
+        if kind is ConnectionType.WEBSOCKET and self._websocket is not None:
+            simple = self._websocket
+        silent = not (credentials.user or credentials.password or credentials.token)
+        if self._nkeys:
+            nkey = credentials.nkey
+            if silent and not nkey and simple.no_auth_user in self._nkeys:
+                nkey = simple.no_auth_user
+            if nkey:
+                return self._nkey_candidate(nkey, credentials, simple.no_auth_user)
+        if self._users:
+            if self._maps(kind):
+                return self._certificate_candidate(credentials)
+            if silent and simple.no_auth_user in self._users:
+                stand_in = self._users[simple.no_auth_user]
+                credentials = replace(credentials, user=stand_in.name, password=stand_in.password)
+            if credentials.user:
+                return self._user_candidate(credentials, simple.no_auth_user)
+        return _simple_candidate(credentials, simple)
+
+    def _nkey_candidate(self, nkey: str, credentials: Credentials, no_auth_user: str) -> Candidate | None:
+        user = self._nkeys.get(nkey)
+        if user is None or not _is_allowed(user, credentials.connection_type):
+            return None
+        identity = self._identity(user)
+        if nkey == no_auth_user:
+            return Candidate(identity)
+        signature = decode_signature(credentials.signature)
+        if not signature:
+            return None
+        return Candidate(identity, lambda: nkeys.verify(nkey, signature, credentials.nonce))
+
+    def _certificate_candidate(self, credentials: Credentials) -> Candidate | None:
+        if credentials.peer is None:
+            return None
+        kind = credentials.connection_type
+        allowed = [user.name for user in self._users.values() if _is_allowed(user, kind)]
+        name = credentials.peer.match(allowed)
+        if name is None:
+            return None
+        # A password that was configured besides is still asked for.
+        user = self._users[name]
+        return _password_candidate(user.password, credentials.password, self._identity(user))
+
+    def _user_candidate(self, credentials: Credentials, no_auth_user: str) -> Candidate | None:
+        user = self._users.get(credentials.user)
+        if user is None or not _is_allowed(user, credentials.connection_type):
+            return None
+        if user.password == "" and user.name != no_auth_user and self._is_mapped_to(user):
+            return None  # a user without a password on another listener's certificates is that and only that
+        return _password_candidate(user.password, credentials.password, self._identity(user))
+
+    def _identity(self, user: User) -> Identity:
+        permissions = user.permissions
+        if permissions is None and user.account == GLOBAL_ACCOUNT:
+            permissions = self._default_permissions  # those of an account are settled where it is read
+        name = user.nkey or user.name
+        return Identity(
+            user=name,
+            label=f"nkey:{name}" if user.nkey else f"user:{name}",
+            account=user.account,
+            permissions=permissions,
+            nkey=user.nkey,
+            connection_types=user.connection_types,
+        )
+
+    def _maps(self, kind: ConnectionType) -> bool:
+        if kind is ConnectionType.WEBSOCKET:
+            return self._websocket_maps_certificates
+        return self._maps_certificates
+
+    def _is_mapped_to(self, user: User) -> bool:
+        """Whether some listener's certificates could stand for this user."""
+        return any(
+            self._maps(kind) and _is_allowed(user, kind)
+            for kind in (ConnectionType.STANDARD, ConnectionType.WEBSOCKET)
+        )
+
+
+def is_bcrypt(password: str) -> bool:
+    """Whether a configured password is a bcrypt hash rather than the password itself."""
+    return _BCRYPT.match(password) is not None
+
+
+def passwords_match(configured: str, given: str) -> bool:
+    """Whether `given` is the configured password; takes as long for a near miss as for any other."""
+    secret = given.encode("utf-8", "surrogatepass")
+    if not is_bcrypt(configured):
+        return hmac.compare_digest(configured.encode("utf-8", "surrogatepass"), secret)
+    try:
+        return bcrypt.checkpw(secret[:_BCRYPT_MAX_BYTES], configured.encode())
+    except ValueError:  # it only looks like a hash
+        return False
+
+
+def decode_signature(text: str) -> bytes | None:
+    """The bytes of a signature in unpadded base64url or, from some clients, in plain base64."""
+    try:
+        if _RAW_URL_BASE64.fullmatch(text):
+            return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _simple_candidate(credentials: Credentials, simple: _Simple) -> Candidate | None:
+    identity = Identity.unchecked(credentials)
+    if simple.token:
+        return _password_candidate(simple.token, credentials.token, identity)
+    if simple.username and simple.username == credentials.user:
+        return _password_candidate(simple.password, credentials.password, identity)
+    return None
+
+
+def _password_candidate(configured: str, given: str, identity: Identity) -> Candidate:
+    return Candidate(
+        identity,
+        lambda: passwords_match(configured, given),
+        secret=configured,
+        slow=is_bcrypt(configured),
+    )
+
+
+def _is_allowed(user: User, kind: ConnectionType) -> bool:
+    return not user.connection_types or kind in user.connection_types
+
+
+def _maps(tls: TlsOptions | None) -> bool:
+    return tls is not None and tls.verify_and_map
+
+
+def _only_system_users(options: BrokerOptions) -> bool:
+    """Whether users were given only to reach the system account, and everybody else goes on as before."""
+    authorization = options.authorization
+    return (
+        bool(authorization.users)
+        and not (authorization.no_auth_user or authorization.username or authorization.token)
+        and all(user.account == options.system_account for user in authorization.users)
+        and all(account.name == options.system_account for account in options.accounts)
+    )
+
+
+def _check_options(options: BrokerOptions, users: dict[str, User], keys: dict[str, User]) -> None:
+    authorization, websocket = options.authorization, options.websocket
+    if len(users) + len(keys) != len(authorization.users):
+        raise AuthOptionError("a user or nkey is listed twice")
+    for user in authorization.users:
+        _check_user(user)
+    if authorization.default_permissions is not None:
+        _check_rules(authorization.default_permissions, "default_permissions")
+    _check_no_auth_user(authorization.no_auth_user, users, keys)
+    if websocket is None:
+        return
+    _check_no_auth_user(websocket.no_auth_user, users, keys)
+    if authorization.users and (websocket.username or websocket.token):
+        what = "username" if websocket.username else "token"
+        raise AuthOptionError(f"websocket authentication {what} not compatible with presence of users/nkeys")
+
+
+def _check_user(user: User) -> None:
+    if user.nkey:
+        try:
+            nkeys.check_user_key(user.nkey)
+        except nkeys.NkeyError as error:
+            raise AuthOptionError(
+                f'nkey "{user.nkey}" is not a valid public nkey for a user: {error}'
+            ) from None
+    elif not user.name:
+        raise AuthOptionError("a user needs a name or an nkey")
+    if user.permissions is not None:
+        kind, name = ("nkey", user.nkey) if user.nkey else ("user", user.name)
+        _check_rules(user.permissions, f'{kind} "{name}"')
+
+
+def _check_rules(permissions: Permissions, owner: str) -> None:
+    try:
+        check_permissions(permissions)
+    except PermissionRuleError as error:
+        raise AuthOptionError(f"invalid permissions for {owner}: {error}") from None
+
+
+def _check_no_auth_user(name: str, users: dict[str, User], keys: dict[str, User]) -> None:
+    if not name or name in users or name in keys:
+        return
+    if not users and not keys:
+        raise AuthOptionError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
+    raise AuthOptionError(
+        f'no_auth_user: "{name}" not present as user or nkey in authorization block or account configuration'
+    )

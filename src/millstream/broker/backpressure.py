@@ -1,0 +1,126 @@
+"""Receivers that do not keep up: bounded memory for each, and no harm to the others.
+
+Bytes that the kernel does not take stay in the transport.  Three rules apply to them, all the
+reference's: more than `max_pending` closes the receiver at once; a backlog that does not drain
+within `write_deadline` closes it too; and a sender whose receivers are three quarters full is
+not read from for a few milliseconds, which is often enough to let them catch up.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from millstream.broker.close_reason import CloseReason
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from millstream.broker.connection import Connection
+
+_log = logging.getLogger("millstream.broker")
+
+_STALL_S: Final = 0.005
+_CROWDED: Final = 0.75  # of max_pending
+
+
+class Backpressure:
+    """The backlog of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.stalls = 0  # how often this sender was paused
+        self._connection = connection
+        self._mark = 0  # bytes that must have gone when the timer fires
+        self._gone = 0  # bytes that had gone when it was set
+        self._timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+
+    def pending(self) -> int:
+        """Bytes the peer has not taken yet."""
+        transport = self._connection.transport
+        return transport.get_write_buffer_size() if transport is not None else 0
+
+    def blocked(self) -> None:
+        """The kernel took less than it was given."""
+        if self._timer is None:
+            self._arm()
+
+    def drained(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def check(self) -> None:
+        """After a write that could not leave at once."""
+        connection = self._connection
+        options = connection.broker.options
+        pending = self.pending()
+        if pending > options.max_pending:
+            _log.info(
+                "%s - Slow Consumer Detected: MaxPending of %d Exceeded", connection, options.max_pending
+            )
+            self._close(CloseReason.SLOW_CONSUMER_PENDING_BYTES)
+        elif pending > options.max_pending * _CROWDED and not options.no_fast_producer_stall:
+            connection.tick.crowded = True
+
+    def stall(self) -> None:
+        """Do not read from this sender for a moment."""
+        connection = self._connection
+        if connection.closed or connection.suspended or self._stall_timer is not None:
+            return
+        self.stalls += 1
+        connection.broker.stalled_clients += 1
+        connection.transport.pause_reading()
+        self._stall_timer = connection.broker.loop.call_later(_STALL_S, self._resume)
+
+    def stop(self) -> None:
+        self.drained()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _resume(self) -> None:
+        self._stall_timer = None
+        if not (self._connection.closed or self._connection.suspended):
+            self._connection.transport.resume_reading()
+
+    def _arm(self) -> None:
+        connection = self._connection
+        self._mark = connection.written
+        self._gone = connection.written - self.pending()
+        self._timer = connection.broker.loop.call_later(
+            connection.broker.options.write_deadline_s, self._deadline
+        )
+
+    def _deadline(self) -> None:
+        self._timer = None
+        connection = self._connection
+        if connection.closed:
+            return
+        pending = self.pending()
+        gone = connection.written - pending
+        if gone < self._mark:
+            options = connection.broker.options
+            _log.info(
+                "%s - Slow Consumer Detected: WriteDeadline of %gs exceeded with %d total bytes.",
+                connection,
+                options.write_deadline_s,
+                pending,
+            )
+            if not options.write_timeout_retry or gone == self._gone:
+                self._close(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+                connection.tick.flush()
+                return
+            self._count_slow()
+        if pending:
+            self._arm()
+
+    def _close(self, reason: CloseReason) -> None:
+        self._count_slow()
+        self._connection.broker.close(self._connection, reason, flush=False)
+
+    def _count_slow(self) -> None:
+        connection = self._connection
+        connection.broker.slow_consumers += 1
+        if connection.account is not None:
+            connection.account.slow_consumers += 1

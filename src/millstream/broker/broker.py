@@ -1,0 +1,395 @@
+"""The broker: accounts, connections and what they share.
+
+Owns no socket and starts nothing: ``listener`` gives it connections, ``server`` tells it when to
+stop.  Programs in the same process publish and subscribe through ``publish`` and ``subscribe``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from millstream.base.ids import nonce
+from millstream.broker import handshake, options
+from millstream.broker.accounts import Account
+from millstream.broker.auth import Authenticator
+from millstream.broker.backpressure import Backpressure
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.commands import Commands
+from millstream.broker.connection import Connection, Tick
+from millstream.broker.history import ClosedConnection
+from millstream.broker.imports import Imports
+from millstream.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, Info
+from millstream.broker.internal import CallbackSubscriber, Message
+from millstream.broker.keepalive import Keepalive
+from millstream.broker.mappings import account_mapping
+from millstream.broker.message_trace import MessageTraces
+from millstream.broker.observer import Observer
+from millstream.broker.options import BrokerOptions, ConnectionType
+from millstream.broker.router import Subscription
+from millstream.broker.session import ConnectOptions, Session
+from millstream.broker.tls_peer import pinned_fingerprint
+from millstream.protocol import errors
+from millstream.protocol.parser import Parser, make_frame
+
+_log = logging.getLogger("millstream.broker")
+
+_FIRST_CID: Final = 5  # the numbers below it are the reference's internal clients
+_DEFAULT_CLOSED: Final = 10_000  # remembered when the options say 0, as in the reference
+_LINGER_S: Final = 2.0  # for the last words to a client that is being closed
+
+
+class Broker:
+    """A NATS server without its sockets."""
+
+    def __init__(
+        self,
+        broker_options: BrokerOptions,
+        *,
+        server_id: str,
+        xkey: str = "",
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer | None = None,
+    ) -> None:
+        self.options = broker_options
+        self.server_id = server_id
+        self.server_name = broker_options.server_name or server_id
+        self.xkey = xkey
+        self.loop = loop
+        self.now = loop.time
+        self.tick = Tick()
+        self.commands = Commands(self)
+        self.observer = observer or Observer()
+        self.authenticator = Authenticator(broker_options)
+        self.connections: dict[int, Connection] = {}
+        self.closed: deque[ClosedConnection] = deque(
+            maxlen=broker_options.max_closed_clients or _DEFAULT_CLOSED
+        )
+        self.accounts: dict[str, Account] = {}
+        self.built_in_mappings: dict[str, tuple[options.SubjectMapping, ...]] = {}  # by account
+        self.configure_accounts()
+        self.imports = Imports(self)
+        self.traces = MessageTraces(self)
+        self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
+        self._all_gone = asyncio.Event()
+        self._shut_down = False
+        self.lame_duck = False
+        self.jetstream_domain: str | None = None  # not None: JetStream is on; may be empty
+        self.listen_host = broker_options.host
+        self.listen_port = broker_options.port
+        self.websocket_port = 0
+        # Totals that no living connection can tell.
+        self.total_connections = 0
+        self.slow_consumers = 0
+        self.stale_connections = 0
+        self.stalled_clients = 0
+        self.past_in_messages = 0
+        self.past_in_bytes = 0
+        self.past_out_messages = 0
+        self.past_out_bytes = 0
+        self._last_cid = _FIRST_CID - 1
+        self._flush_planned = False
+
+    # -- accounts ---------------------------------------------------------------------------------
+
+    def configure_accounts(self) -> list[Account]:
+        """Bring the accounts in line with the options; those that are no longer there."""
+        configured = {account.name: account for account in self.options.accounts}
+        configured.setdefault(
+            options.GLOBAL_ACCOUNT,
+            options.Account(name=options.GLOBAL_ACCOUNT, mappings=self.options.mappings),
+        )
+        system = self.options.system_account
+        if system:
+            configured.setdefault(system, options.Account(name=system))
+        for name, account in configured.items():
+            running = self.accounts.get(name)
+            if running is None:
+                running = Account(account, is_system=name == system, seed=random.getrandbits(31))
+                self.accounts[name] = running
+            running.configured = account
+            running.space.mapping = account_mapping(
+                (*account.mappings, *self.built_in_mappings.get(name, ())), random.Random()
+            )
+            running.space.traced = account.trace is not None
+            running.space.drop_all_routes()
+        gone = [running for name, running in self.accounts.items() if name not in configured]
+        for running in gone:
+            del self.accounts[running.name]
+        return gone
+
+    @property
+    def global_account(self) -> Account:
+        return self.accounts[options.GLOBAL_ACCOUNT]
+
+    @property
+    def system_account(self) -> Account | None:
+        return self.accounts.get(self.options.system_account)
+
+    # -- what clients are told --------------------------------------------------------------------
+
+    def info(self, **fields: Any) -> Info:
+        """An INFO with what is true for every client; `fields` says what is special for one."""
+        return Info(
+            **{
+                "server_id": self.server_id,
+                "server_name": self.server_name,
+                "version": SERVER_VERSION,
+                "proto": PROTOCOL_VERSION,
+                "go": "millstream",
+                "headers": self.options.headers,
+                "jetstream": self.jetstream_domain is not None,
+                "domain": self.jetstream_domain or "",
+                "api_lvl": API_LEVEL,
+                "xkey": self.xkey,
+                "ldm": self.lame_duck,
+                **fields,
+            }
+        )
+
+    def listener_info(self, kind: ConnectionType) -> dict[str, Any]:
+        """The INFO fields that depend on where the client came in."""
+        if kind is ConnectionType.WEBSOCKET and self.options.websocket is not None:
+            tls = self.options.websocket.tls is not None
+            return {
+                "host": self.options.websocket.host,
+                "port": self.websocket_port,
+                "tls_required": tls,
+                "tls_available": tls,
+            }
+        tls_options = self.options.tls
+        fields: dict[str, Any] = {"host": self.listen_host, "port": self.listen_port}
+        if self.options.client_advertise:
+            host, _, port = self.options.client_advertise.rpartition(":")
+            fields |= {"host": host, "port": int(port)} if host else {"host": port}
+        if tls_options is not None:
+            fields["tls_required"] = not tls_options.allow_non_tls
+            fields["tls_available"] = tls_options.allow_non_tls
+            fields["tls_verify"] = tls_options.verify or tls_options.verify_and_map
+        return fields
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def new_connection(
+        self,
+        kind: ConnectionType = ConnectionType.STANDARD,
+        cookies: ConnectOptions | None = None,
+        forwarded_ip: str = "",
+    ) -> Connection:
+        """A connection that waits for its transport."""
+        self._last_cid += 1
+        parser = Parser(self.options.max_control_line, self.options.max_payload)
+        connection = Connection(self, self.tick, parser, self._last_cid, self.global_account)
+        connection.session = Session(
+            ip=forwarded_ip,
+            port=0,
+            kind=kind,
+            started_ns=time.time_ns(),
+            started=self.now(),
+            cookies=cookies,
+            nonce=nonce().encode() if self.authenticator.needs_nonce else b"",
+        )
+        connection.last_activity = self.now()
+        connection.backpressure = Backpressure(connection)
+        connection.keepalive = Keepalive(connection, self.ping_interval_s(kind), self.options.ping_max)
+        handshake.apply_limits(self, connection)
+        handshake.choose_path(self, connection)
+        connection.parser.connect_first = self.authenticator.required_for(kind)
+        return connection
+
+    def ping_interval_s(self, kind: ConnectionType) -> float:
+        websocket = self.options.websocket
+        if kind is ConnectionType.WEBSOCKET and websocket is not None and websocket.ping_interval_s:
+            return websocket.ping_interval_s
+        return self.options.ping_interval_s
+
+    def greeting(self, connection: Connection, peer: tuple[Any, ...] | None) -> bytes:
+        """The first INFO, for a peer whose address is now known."""
+        session = connection.session
+        if peer:
+            session.ip = session.ip or peer[0].removeprefix("::ffff:")
+            session.port = peer[1]
+        return handshake.first_info(self, connection)
+
+    def connection_made(self, connection: Connection) -> None:
+        """The transport is there (and encrypted, if it is to be)."""
+        session = connection.session
+        transport = connection.transport
+        transport.set_write_buffer_limits(high=0)
+        self.total_connections += 1
+        greeting = self.greeting(connection, transport.get_extra_info("peername"))
+        if not session.greeted:
+            connection.send(greeting)
+        if not self._accept_tls(session, transport):
+            self.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE, flush=False)
+            return
+        if self.options.max_connections < 0 or (0 < self.options.max_connections <= len(self.connections)):
+            self.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
+            return
+        if self.lame_duck or self._shut_down:
+            self.close(connection, CloseReason.SERVER_SHUTDOWN)
+            return
+        self.connections[connection.cid] = connection
+        if self.authenticator.required_for(session.kind):
+            session.auth_timer = self.loop.call_later(
+                handshake.auth_timeout_s(self, session.kind), handshake.auth_timed_out, self, connection
+            )
+        else:
+            connection.account.add(connection)
+        connection.keepalive.start()
+        _log.debug("%s - Client connection created", connection)
+
+    def never_connected(self, connection: Connection, reason: CloseReason) -> None:
+        """An accepted socket that never became a connection."""
+        connection.closed = True
+        self._forget(connection, reason)
+
+    def _accept_tls(self, session: Session, transport: Any) -> bool:
+        """Note what TLS agreed on; False if the client's certificate is not one of the pinned."""
+        ssl_object = transport.get_extra_info("ssl_object")
+        if ssl_object is None:
+            return True
+        session.tls_version = (ssl_object.version() or "").removeprefix("TLSv")
+        cipher = ssl_object.cipher()
+        session.tls_cipher = cipher[0] if cipher else ""
+        session.peer_certificate = ssl_object.getpeercert(binary_form=True)
+        websocket = self.options.websocket
+        tls = websocket.tls if websocket and session.kind is ConnectionType.WEBSOCKET else self.options.tls
+        if tls is None or not tls.pinned_certs:
+            return True
+        certificate = session.peer_certificate
+        return certificate is not None and pinned_fingerprint(certificate) in tls.pinned_certs
+
+    def connection_lost(self, connection: Connection, error: Exception | None) -> None:
+        self._lingering.pop(connection.cid, None)
+        if not self._lingering:
+            self._all_gone.set()
+        if connection.closed:
+            return
+        connection.closed = True
+        reason = CloseReason.CLIENT_CLOSED if error is None else CloseReason.READ_ERROR
+        if isinstance(error, BrokenPipeError | ConnectionResetError):
+            reason = CloseReason.CLIENT_CLOSED
+        self._forget(connection, reason)
+
+    def close(
+        self,
+        connection: Connection,
+        reason: CloseReason,
+        error: bytes | None = None,
+        *,
+        flush: bool = True,
+    ) -> None:
+        """End a connection, with a last word if there is one; without flush, drop its backlog."""
+        if connection.closed:
+            return
+        if error is not None:
+            connection.send(b"-ERR '%b'\r\n" % error)
+        if flush:
+            connection.stop()
+            if connection.session.reason is not None:
+                return  # writing its last words made it a slow consumer, and ended it
+            close_transport = getattr(connection.transport, "close_with", None)
+            if close_transport is not None:  # a web socket can say why
+                close_transport(reason.value)
+            else:
+                connection.transport.close()
+            self._linger(connection)
+        else:
+            connection.closed = True
+            connection.transport.abort()
+        self._forget(connection, reason)
+
+    def _linger(self, connection: Connection) -> None:
+        """A peer that does not read its last words must not keep the socket open for ever."""
+        transport = connection.transport
+        self._lingering[connection.cid] = transport
+        self._all_gone.clear()
+        self.loop.call_later(_LINGER_S, transport.abort)
+
+    def _forget(self, connection: Connection, reason: CloseReason) -> None:
+        session = connection.session
+        session.reason = reason
+        session.stop_auth_timer()
+        connection.keepalive.stop()
+        connection.backpressure.stop()
+        self.closed.append(ClosedConnection.of(connection, time.time_ns()))
+        self.commands.remove_all_subscriptions(connection)
+        connection.account.discard(connection)
+        if self.connections.pop(connection.cid, None) is not None:
+            self.past_in_messages += connection.in_messages
+            self.past_in_bytes += connection.in_bytes
+            self.past_out_messages += connection.out_messages
+            self.past_out_bytes += connection.out_bytes
+        _log.debug("%s - Client connection closed: %s", connection, reason.value)
+        self.observer.client_disconnected(connection, reason)
+
+    async def close_all(self, reason: CloseReason, grace_s: float) -> None:
+        """Close every connection for good; within bounds, let all of them get what was queued for them."""
+        self._shut_down = True  # a socket accepted just now becomes a connection after this
+        for connection in list(self.connections.values()):
+            self.close(connection, reason)
+        if self._lingering:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), grace_s)
+        for transport in list(self._lingering.values()):
+            transport.abort()
+        await asyncio.sleep(0)  # transports tell of their end in the next round
+
+    # -- programs in this process -----------------------------------------------------------------
+
+    def subscribe(
+        self,
+        account: Account,
+        subject: bytes,
+        callback: Callable[[Message], None],
+        queue: bytes | None = None,
+    ) -> Subscription:
+        """Call `callback` for every message on `subject` in `account`."""
+        subscription = Subscription(CallbackSubscriber(callback), subject, queue, b"")
+        account.space.subscribe(subscription)
+        return subscription
+
+    def unsubscribe(self, account: Account, subscription: Subscription) -> None:
+        subscription.closed = True
+        account.space.unsubscribe(subscription)
+
+    def publish(
+        self,
+        account: Account,
+        subject: bytes,
+        payload: bytes,
+        *,
+        reply: bytes = b"",
+        headers: bytes | None = None,
+    ) -> int:
+        """Deliver a message of our own now; receivers write when the current work is done."""
+        route = account.space.route(subject)
+        taken = account.space.deliver(route, make_frame(reply, headers, payload), None)
+        if taken:
+            self.flush_soon()
+        return taken
+
+    def has_interest(self, account: Account, subject: bytes) -> bool:
+        return account.space.route(subject).receivers() > 0
+
+    def flush_soon(self) -> None:
+        if not self._flush_planned:
+            self._flush_planned = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_planned = False
+        self.tick.flush()
+
+    def broadcast(self, make_line: Callable[[Connection], bytes], to: Iterable[Connection]) -> None:
+        """Send a protocol line to each of several clients."""
+        for connection in to:
+            connection.send(make_line(connection))
+        self.tick.flush()

@@ -1,0 +1,238 @@
+"""What the operations of a client do, all but the path of a message.
+
+Called by ``Connection`` with the operation's code; every answer and every ``-ERR`` a client gets
+while it is connected comes from here or from ``handshake``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from millstream.broker import handshake
+from millstream.broker.client_json import BadJson, read_object
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.router import Subscription
+from millstream.protocol import errors
+from millstream.protocol.parser import Op
+from millstream.subjects.tokens import token_count, valid_literal_subject, valid_subject
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+    from millstream.broker.connection import Connection
+    from millstream.protocol.parser import Frame
+
+_OK: Final = b"+OK\r\n"
+_RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK.")
+_GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
+_CONSENSUS_PREFIX: Final = b"$NRG."
+_SYSTEM_QUEUE: Final = b"_sys_"
+_TOKEN: Final = re.compile(rb"[^ \t\r\n]+")
+_MAX_DIGITS: Final = 9  # of a number in an operation
+
+_FATAL: Final = {
+    Op.UNKNOWN: (CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION),
+    Op.BAD_ARGUMENTS: (CloseReason.PROTOCOL_VIOLATION, None),
+    Op.LINE_TOO_LONG: (CloseReason.MAX_CONTROL_LINE_EXCEEDED, errors.LINE_TOO_LONG),
+    Op.PAYLOAD_TOO_BIG: (CloseReason.MAX_PAYLOAD_EXCEEDED, errors.PAYLOAD_TOO_BIG),
+}
+
+
+class Commands:
+    """The operations, for all connections of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers: dict[int, Callable[[Connection], None]] = {
+            Op.CONNECT: lambda connection: handshake.connect(broker, connection),
+            Op.CONNECT_WANTED: lambda connection: handshake.without_connect(broker, connection),
+            Op.SUB: self._subscribe,
+            Op.UNSUB: self._unsubscribe,
+            Op.PING: self._ping,
+            Op.PONG: lambda connection: connection.keepalive.pong(broker.now()),
+            Op.INFO: self._info,
+            Op.OK: lambda connection: None,
+            Op.ERR: lambda connection: broker.close(connection, CloseReason.PARSE_ERROR),
+            Op.BAD_BODY: self._bad_body,
+        }
+
+    def execute(self, connection: Connection, op: int) -> None:
+        """Act on any operation but PUB."""
+        if connection.tracer is not None and op > 0:
+            connection.tracer.operation_in(op, connection.parser.argument())
+        handler = self._handlers.get(op)
+        if handler is not None:
+            handler(connection)
+        else:
+            reason, text = _FATAL[Op(op)]
+            self._broker.close(connection, reason, text)
+
+    def _info(self, connection: Connection) -> None:
+        """From a client it means nothing, but it has to be JSON."""
+        try:
+            read_object(connection.parser.argument())
+        except BadJson:
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+
+    # -- pings ------------------------------------------------------------------------------------
+
+    def _ping(self, connection: Connection) -> None:
+        connection.send(b"PONG\r\n")
+        self.after_pong(connection)
+
+    def after_pong(self, connection: Connection) -> None:
+        """The first pong is followed by an INFO that says where the client ended up."""
+        connection.keepalive.heard(self._broker.now())
+        session = connection.session
+        if session.connect_received and not session.pong_sent:
+            session.pong_sent = True
+            if session.connect.protocol >= 1:
+                connection.send(handshake.connect_info(self._broker, connection))
+
+    # -- subscriptions ----------------------------------------------------------------------------
+
+    def _subscribe(self, connection: Connection) -> None:
+        arguments = _split(connection.parser.argument())
+        if len(arguments) == 2:
+            (subject, sid), queue = arguments, None
+        elif len(arguments) == 3:
+            subject, queue, sid = arguments
+        else:
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+            return
+        connection.keepalive.heard(self._broker.now())
+        refusal = self._refuse_subscription(connection, subject, queue)
+        if refusal is not None:
+            connection.send(_error(refusal))
+            return
+        if sid not in connection.subscriptions:
+            if not valid_subject(subject):
+                connection.send(_error(errors.INVALID_SUBJECT))
+                return
+            subscription = Subscription(connection, subject, queue, sid)
+            connection.subscriptions[sid] = subscription
+            connection.space.subscribe(subscription)
+            self._broker.imports.shadow(connection.account, subscription)
+        if connection.session.connect.verbose:
+            connection.send(_OK)
+
+    def _refuse_subscription(
+        self, connection: Connection, subject: bytes, queue: bytes | None
+    ) -> bytes | None:
+        """The text of the refusal, or None."""
+        permissions = connection.permissions
+        if permissions is not None:
+            if not permissions.may_subscribe(subject, queue):
+                return errors.subscription_violation(subject, queue)
+            connection.filters_deliveries = permissions.filters_deliveries
+        if queue == _SYSTEM_QUEUE:
+            return errors.subscription_violation(subject, queue)
+        max_tokens = self._broker.options.max_subject_tokens
+        if max_tokens and token_count(subject) > max_tokens:
+            return errors.too_many_tokens(subject)
+        limit = connection.session.max_subscriptions
+        if limit >= 0 and len(connection.subscriptions) >= limit:
+            return errors.MAX_SUBSCRIPTIONS
+        return None
+
+    def _unsubscribe(self, connection: Connection) -> None:
+        arguments = _split(connection.parser.argument())
+        if len(arguments) not in (1, 2):
+            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+            return
+        connection.keepalive.heard(self._broker.now())
+        subscription = connection.subscriptions.get(arguments[0])
+        if subscription is not None:
+            most = _limit(arguments[1]) if len(arguments) == 2 else 0
+            if most > subscription.delivered:
+                subscription.max = most
+            else:
+                self.remove_subscription(connection, subscription)
+        if connection.session.connect.verbose:
+            connection.send(_OK)
+
+    def remove_subscription(self, connection: Connection, subscription: Subscription) -> None:
+        """Forget a live subscription of this connection, and its shadows in other accounts."""
+        if subscription.closed:
+            return
+        subscription.closed = True
+        del connection.subscriptions[subscription.sid]
+        connection.space.unsubscribe(subscription)
+        self._broker.imports.unshadow(subscription)
+
+    def remove_all_subscriptions(self, connection: Connection) -> None:
+        for subscription in list(connection.subscriptions.values()):
+            self.remove_subscription(connection, subscription)
+
+    # -- publishing, off the fast path ------------------------------------------------------------
+
+    def check_subject(self, connection: Connection) -> None:
+        """Tell a pedantic client that its subject is none; the message is delivered all the same."""
+        if not (connection.subject_checked or valid_literal_subject(connection.parser.subject())):
+            connection.send(_error(errors.INVALID_PUBLISH_SUBJECT))
+
+    def _bad_body(self, connection: Connection) -> None:
+        if connection.pedantic:
+            self.check_subject(connection)
+        self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION)
+
+    def may_name(self, connection: Connection, subject: bytes) -> bool:
+        """Whether a client may publish to a subject of this name at all."""
+        if subject.startswith(_GATEWAY_PREFIXES) or (
+            subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
+        ):
+            connection.send(_error(errors.publish_violation(subject)))
+            return False
+        return True
+
+    def may_publish(self, connection: Connection, subject: bytes, frame: Frame) -> bool:
+        """The checks for a connection that is verbose, restricted or traced."""
+        return self.refusal(connection, subject, frame) is None
+
+    def refusal(self, connection: Connection, subject: bytes, frame: Frame) -> bytes | None:
+        """Why a message is not taken, which its publisher is told; None if it is."""
+        connect = connection.session.connect
+        if connection.tracer is not None:
+            connection.tracer.message_in(subject, frame)
+        permissions = connection.permissions
+        if permissions is not None and not permissions.may_publish(subject, self._broker.now()):
+            connection.send(_error(errors.publish_violation(subject)))
+            self._broker.observer.publish_refused(connection, subject)
+            return errors.publish_violation(subject)
+        if frame.reply_size and frame.reply().startswith(_RESERVED_REPLIES):
+            self.refuse_reply(connection, frame)
+            return errors.reply_violation(frame.reply())
+        if connect.verbose:
+            connection.send(_OK)
+        return None
+
+    def refuse_reply(self, connection: Connection, frame: Frame) -> None:
+        connection.send(_error(errors.reply_violation(frame.reply())))
+
+    def answer_no_responders(self, connection: Connection, subject: bytes, reply: bytes) -> None:
+        """Tell the sender of a request at once that nobody will answer."""
+        for subscription in connection.space.tree.match(reply).plain:
+            if subscription.owner is connection:
+                break
+        else:
+            return
+        size = 32 + len(subject)
+        connection.send(
+            b"HMSG %b %b %d %d\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
+            % (reply, subscription.sid, size, size, subject)
+        )
+
+
+def _split(argument: bytes) -> list[bytes]:
+    """Tokens between runs of blanks; other white space belongs to a token, as in the reference."""
+    return _TOKEN.findall(argument)
+
+
+def _limit(argument: bytes) -> int:
+    """The number of an UNSUB; a bad one, or one too long, counts as none, as in the reference."""
+    return int(argument) if argument.isdigit() and len(argument) <= _MAX_DIGITS else 0
+
+
+def _error(text: bytes) -> bytes:
+    return b"-ERR '%b'\r\n" % text

@@ -1,0 +1,93 @@
+cimport cython
+
+from millstream.base.buffer cimport equal_bytes, has_line
+from millstream.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
+from millstream.protocol.outbuf cimport OutBuffer
+from millstream.protocol.parser cimport Frame, Parser
+
+cdef int _NEED_MORE
+cdef int _PUB
+cdef int _PING
+cdef Py_ssize_t _FLUSH_AT
+cdef Py_ssize_t _SPARE_BUFFERS
+cdef unsigned char _UNDERSCORE
+cdef unsigned char _DOLLAR
+cdef bytes _PONG
+cdef bytes _ACK
+cdef bytes _TRACE
+
+@cython.final
+cdef class Tick:
+    cdef list _dirty
+    cdef list _spare
+    cdef public bint crowded
+
+    cpdef OutBuffer borrow(self, Connection connection)
+    cpdef give_back(self, OutBuffer buffer)
+    @cython.locals(connection=Connection, dirty=list)
+    cpdef flush(self)
+
+cdef class Connection(Subscriber):
+    cdef readonly object broker
+    cdef readonly Tick tick
+    cdef readonly Parser parser
+    cdef readonly unsigned long long cid
+    cdef public object transport
+    cdef readonly object account
+    cdef readonly SubjectSpace space
+    cdef public dict subscriptions
+    cdef public bint closed
+    cdef public bint suspended
+    cdef public object session
+    cdef public object keepalive
+    cdef public object backpressure
+    cdef public object tracer
+    cdef public bint echo
+    cdef public bint headers
+    cdef public bint no_responders
+    cdef public bint pedantic
+    cdef readonly bint subject_checked
+    cdef public bint careful
+    cdef public object permissions
+    cdef public bint filters_deliveries
+    cdef public bint tracks_replies
+    cdef readonly long long in_messages
+    cdef readonly long long in_bytes
+    cdef readonly long long out_messages
+    cdef readonly long long out_bytes
+    cdef readonly long long written
+    cdef readonly bint write_blocked
+    cdef public double last_activity
+    cdef OutBuffer _out
+    cdef Route _route
+    cdef AckRoute _acks
+
+    cpdef enter(self, object account)
+    @cython.locals(parser=Parser, op=int)
+    cpdef process(self)
+    @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
+    cdef void _publish(self) except *
+    @cython.locals(start=Py_ssize_t)
+    cdef bint _may_be_traced(self, Frame frame) except? -1
+    cdef Route _find_route(self)
+    @cython.locals(parser=Parser)
+    cdef bint _is_plain_ack(self, AckRoute acks, Frame frame) except? -1
+    @cython.locals(acks=AckRoute, subscription=Subscription)
+    cdef Route _find_ack_route(self, bytes subject)
+    @cython.locals(first="unsigned char")
+    cdef bint _reply_is_reserved(self, Frame frame) except? -1
+    @cython.locals(subscription=Subscription, out=OutBuffer)
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef bint behind(self) except? -1
+    @cython.locals(out=OutBuffer)
+    cpdef answer(
+        self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
+        unsigned long long number, Py_ssize_t end_size,
+    )
+    cdef inline void _count(self, Subscription subscription) except *
+    cpdef send(self, bytes line)
+    @cython.locals(out=OutBuffer)
+    cpdef flush(self)
+    @cython.locals(out=OutBuffer, data=bytes)
+    cdef void _write(self) except *
+    cpdef stop(self)

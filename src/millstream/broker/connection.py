@@ -1,0 +1,335 @@
+"""A client connection: bytes from its transport in, messages routed, bytes of its own out.
+
+This is the path of a message.  One chunk read from the socket is parsed to its end; every message
+in it is copied into the output buffers of its receivers; then each receiver that was touched
+writes once.  No task, future or object is made for a message.
+
+    transport ──data_received──▶ Parser ──▶ SubjectSpace.deliver ──▶ Connection.deliver (receiver)
+                                                                          │ OutBuffer
+    transport ◀──────────────────────── Tick.flush ◀──────────────────────┘
+
+``Tick`` knows the connections touched by the current chunk and lends them their buffers, so an idle
+connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in ``commands``,
+``handshake``, ``keepalive`` and ``backpressure``, which work on the public fields here.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from millstream.base.buffer import equal_bytes, has_line
+from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol.outbuf import OutBuffer
+from millstream.protocol.parser import Op, Parser
+
+if TYPE_CHECKING:
+    from millstream.protocol.parser import Frame
+
+_NEED_MORE = Op.NEED_MORE
+_PUB = Op.PUB
+_PING = Op.PING
+
+_FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
+_SPARE_BUFFERS = 64
+
+_UNDERSCORE = ord("_")
+_DOLLAR = ord("$")
+
+_PONG = b"PONG\r\n"
+_ACK = b"$JS.ACK."
+_TRACE = b"Nats-Trace-Dest:"
+
+
+class Tick:
+    """The connections that have something to write, and the buffers they borrow for it."""
+
+    def __init__(self) -> None:
+        self._dirty: list[Connection] = []
+        self._spare: list[OutBuffer] = []
+        self.crowded = False  # a receiver is close to its limit: the sender should pause
+
+    def borrow(self, connection: "Connection") -> OutBuffer:
+        self._dirty.append(connection)
+        if self._spare:
+            return self._spare.pop()
+        return OutBuffer()
+
+    def give_back(self, buffer: OutBuffer) -> None:
+        if len(self._spare) < _SPARE_BUFFERS:
+            self._spare.append(buffer)
+
+    def flush(self) -> None:
+        """Write what every touched connection has, including what flushing itself gives rise to."""
+        while self._dirty:
+            dirty = self._dirty
+            self._dirty = []
+            for connection in dirty:
+                connection.flush()
+
+
+class Connection(Subscriber):
+    """One client, from its first byte to its last."""
+
+    def __init__(self, broker: Any, tick: Tick, parser: Parser, cid: int, account: Any) -> None:
+        self.broker = broker
+        self.tick = tick
+        self.parser = parser
+        self.cid = cid
+        self.transport: Any = None
+        self.account = account  # accounts.Account; another one may follow from authentication
+        self.space: SubjectSpace = account.space
+        self.subscriptions: dict[bytes, Subscription] = {}
+        # Life cycle; see `handshake` and `close`.
+        self.closed = False
+        self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
+        self.session: Any = None  # handshake.Session: who this is and what was negotiated
+        self.keepalive: Any = None
+        self.backpressure: Any = None
+        self.tracer: Any = None
+        # Negotiated by CONNECT; these are the values before it.
+        self.echo = True
+        self.headers = False
+        self.no_responders = False
+        self.pedantic = True
+        self.subject_checked = False  # of a message whose body is still coming
+        self.careful = True  # verbose, traced or restricted: the slow way to publish
+        self.permissions: Any = None
+        self.filters_deliveries = False  # some subscription is wider than what is denied
+        self.tracks_replies = False  # `allow_responses`: remember reply subjects delivered
+        # Counted here, read by monitoring.
+        self.in_messages = 0
+        self.in_bytes = 0
+        self.out_messages = 0
+        self.out_bytes = 0
+        self.written = 0  # bytes handed to the transport
+        self.write_blocked = False  # the transport holds bytes that the peer has not taken
+        self.last_activity = 0.0
+        self._out: OutBuffer | None = None
+        self._route: Route | None = None
+        self._acks: AckRoute | None = None  # where the last acknowledgement went
+
+    def enter(self, account: Any) -> None:
+        """Belong to `account` from now on; a route through the last one must not be used again."""
+        self.account = account
+        self.space = account.space
+        self._route = self._acks = None
+
+    def __str__(self) -> str:
+        return f"{self.session.ip}:{self.session.port} - cid:{self.cid}"
+
+    # -- transport callbacks ----------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.broker.connection_made(self)
+        self.tick.flush()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_activity = self.broker.now()
+        self.parser.feed(data)
+        self.process()
+
+    def eof_received(self) -> bool:
+        self.flush()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.broker.connection_lost(self, error)
+        self.tick.flush()
+
+    def pause_writing(self) -> None:
+        self.write_blocked = True
+        self.backpressure.blocked()
+
+    def resume_writing(self) -> None:
+        self.write_blocked = False
+        self.backpressure.drained()
+
+    # -- the way in -------------------------------------------------------------------------------
+
+    def process(self) -> None:
+        """Act on everything the parser holds, then let all receivers write."""
+        parser = self.parser
+        while not (self.closed or self.suspended):
+            op = parser.next()
+            if op == _PUB:
+                self._publish()
+            elif op == _NEED_MORE:
+                if self.pedantic and parser.body_is_cut():
+                    self.broker.commands.check_subject(self)
+                    self.subject_checked = True
+                break
+            elif op == _PING and self.tracer is None:
+                self.send(_PONG)
+                self.broker.commands.after_pong(self)
+            else:
+                self.broker.commands.execute(self, op)
+        self.tick.flush()
+        if self.tick.crowded:
+            self.tick.crowded = False
+            self.backpressure.stall()
+
+    def _publish(self) -> None:
+        frame = self.parser.frame
+        self.in_messages += 1
+        self.in_bytes += frame.body_size
+        if self.pedantic:
+            self.broker.commands.check_subject(self)
+            self.subject_checked = False
+        acks = self._acks
+        if acks is not None and acks.inlet is not None and self._is_plain_ack(acks, frame):
+            acks.inlet.take_at(frame.buf, self.parser.subject_start, self.parser.subject_size, frame)
+            return
+        if frame.header_size > 0 and self._may_be_traced(frame) and self.broker.traces.publish(self, frame):
+            return
+        route = self._route
+        if route is None or not route.valid or not self.parser.subject_is(route.subject):
+            route = self._find_route()
+            if route is None:
+                return
+        if self.careful:
+            if not self.broker.commands.may_publish(self, route.subject, frame):
+                return
+        elif frame.reply_size > 4 and self._reply_is_reserved(frame):
+            self.broker.commands.refuse_reply(self, frame)
+            return
+        taken = self.space.deliver(route, frame, self)
+        if taken == 0 and self.no_responders and frame.reply_size > 0:
+            self.broker.commands.answer_no_responders(self, route.subject, frame.reply())
+
+    def _may_be_traced(self, frame: "Frame") -> bool:
+        """Whether the headers are worth a second look."""
+        start = frame.body_start
+        return self.space.traced or has_line(frame.buf, start, start + frame.header_size, _TRACE)
+
+    def _find_route(self) -> Route | None:
+        self._route = None
+        subject = self.parser.subject()
+        if subject.startswith(_ACK) and self.space.mapping is None:
+            return self._find_ack_route(subject)
+        if not self.broker.commands.may_name(self, subject):
+            return None
+        if self.space.mapping is not None:
+            # Weighted mappings give another subject each time: such a route is not kept.
+            return self.space.route(self.space.mapping(subject))
+        self._route = self.space.route(subject)
+        return self._route
+
+    def _is_plain_ack(self, acks: AckRoute, frame: "Frame") -> bool:
+        """Whether it goes the way of the last one, and nobody else wants to know."""
+        parser = self.parser
+        return (
+            acks.valid
+            and frame.reply_size == 0
+            and frame.header_size <= 0
+            and not self.careful
+            and not self.pedantic
+            and parser.subject_size > len(acks.start)
+            and equal_bytes(frame.buf, parser.subject_start, acks.start)
+        )
+
+    def _find_ack_route(self, subject: bytes) -> Route:
+        """Its subject is used once, so the route is not kept."""
+        acks = self.space.ack_route(subject)
+        if acks is None:
+            return self.space.route(subject)
+        self._acks = acks if acks.inlet is not None else None
+        return Route(subject, [Target(subscription, subject) for subscription in acks.group], [])
+
+    def _reply_is_reserved(self, frame: "Frame") -> bool:
+        first = frame.buf[frame.reply_start]
+        if first == _UNDERSCORE or first == _DOLLAR:
+            return frame.buf.startswith((b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK."), frame.reply_start)
+        return False
+
+    # -- the way out ------------------------------------------------------------------------------
+
+    def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
+        if self.closed or (source is self and not self.echo):
+            return False
+        subscription = target.subscription
+        if subscription.closed:
+            return False
+        if self.filters_deliveries and self.permissions.delivery_denied(target.subject, subscription.queue):
+            return False
+        if self.tracks_replies and frame.reply_size > 0:
+            self.permissions.allow_response(frame.reply(), self.broker.now())
+        out = self._out
+        if out is None:
+            out = self._out = self.tick.borrow(self)
+        out.append_message(target.prefix(), frame, self.headers)
+        self.out_messages += 1
+        self.out_bytes += frame.body_size
+        if self.tracer is not None:
+            self.tracer.message_out(target, frame)
+        self._count(subscription)
+        if out.size > _FLUSH_AT:
+            self._write()
+        return True
+
+    def behind(self) -> bool:
+        return self.write_blocked
+
+    def answer(
+        self,
+        subscription: Subscription,
+        replies: bytes,
+        at: int,
+        size: int,
+        start: bytes,
+        number: int,
+        end_size: int,
+    ) -> None:
+        if self.closed or subscription.closed:
+            return
+        if self.filters_deliveries or self.tracer is not None:
+            Subscriber.answer(self, subscription, replies, at, size, start, number, end_size)
+            return
+        out = self._out
+        if out is None:
+            out = self._out = self.tick.borrow(self)
+        self.out_messages += 1
+        self.out_bytes += out.append_answer(subscription.sid, replies, at, size, start, number, end_size)
+        self._count(subscription)
+        if out.size > _FLUSH_AT:
+            self._write()
+
+    def _count(self, subscription: Subscription) -> None:
+        if subscription.origin is not None:
+            subscription.delivered += 1
+            subscription = subscription.origin
+        subscription.delivered += 1
+        if subscription.max > 0 and subscription.delivered >= subscription.max:
+            self.broker.commands.remove_subscription(self, subscription)
+
+    def send(self, line: bytes) -> None:
+        """Queue bytes of the protocol itself; they leave with the next flush."""
+        if self.closed:
+            return
+        if self._out is None:
+            self._out = self.tick.borrow(self)
+        self._out.append(line)
+
+    def flush(self) -> None:
+        """Write all there is and return the borrowed buffer."""
+        out = self._out
+        if out is None:
+            return
+        self._write()
+        self._out = None
+        self.tick.give_back(out)
+
+    def _write(self) -> None:
+        out = self._out
+        if out is None or out.size == 0:
+            return
+        data = out.take()
+        if self.closed:
+            return
+        self.written += len(data)
+        self.transport.write(data)
+        if self.write_blocked:
+            self.backpressure.check()
+
+    def stop(self) -> None:
+        """Take no more input and give no more output; what was queued is written first."""
+        self.flush()
+        self.closed = True

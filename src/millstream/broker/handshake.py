@@ -1,0 +1,267 @@
+"""From the first INFO to an authenticated client: INFO, CONNECT, credentials, limits.
+
+    accepted ──INFO──▶ waiting ──CONNECT──▶ checking ──▶ connected
+                          │ (auth timeout)      │ (refused)
+                          ▼                     ▼
+                        closed                closed
+
+Without authentication a client may skip CONNECT altogether; it is then served as verbose and
+pedantic in the global account.  A second CONNECT starts over: subscriptions go, credentials are
+checked anew.  A bcrypt password is checked in a worker thread while the connection is suspended,
+because it takes longer than everything else the server does in a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.broker.auth import Authenticator, Candidate, Credentials, Identity
+from millstream.broker.client_json import BadJson
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.info import Info, encode
+from millstream.broker.options import ConnectionType
+from millstream.broker.permissions import PermissionSet
+from millstream.broker.session import ConnectOptions
+from millstream.broker.tls_peer import UnreadableCertificate, peer_names
+from millstream.broker.tracing import Tracer
+from millstream.protocol import errors
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+    from millstream.broker.connection import Connection
+
+_log = logging.getLogger("millstream.broker")
+
+_DEFAULT_AUTH_TIMEOUT_S: Final = 2.0
+
+
+def first_info(broker: Broker, connection: Connection) -> bytes:
+    """The greeting.  A server with a usable `no_auth_user` does not claim to need credentials."""
+    announced = broker.authenticator.announced_for(connection.session.kind)
+    return encode(_info(broker, connection, auth_required=announced))
+
+
+def connect_info(broker: Broker, connection: Connection) -> bytes:
+    """The INFO after the first pong: where the client ended up."""
+    return encode(
+        _info(
+            broker,
+            connection,
+            connect_info=True,
+            remote_account=connection.account.name,
+            acc_is_sys=connection.account.is_system,
+        )
+    )
+
+
+def update_info(broker: Broker, connection: Connection, *, lame_duck: bool = False) -> bytes:
+    """An INFO in mid-life, for clients that understand it."""
+    return encode(_info(broker, connection, ldm=lame_duck))
+
+
+def _info(broker: Broker, connection: Connection, **special: object) -> Info:
+    session = connection.session
+    fields: dict[str, object] = {
+        "auth_required": broker.authenticator.required_for(session.kind),
+        "client_id": connection.cid,
+        "client_ip": session.ip,
+        "nonce": session.nonce.decode() if not session.connect_received else "",
+        "max_payload": connection.parser.max_payload,
+        **broker.listener_info(session.kind),
+        **special,
+    }
+    return broker.info(**fields)
+
+
+def auth_timeout_s(broker: Broker, kind: ConnectionType) -> float:
+    """How long a client may take until CONNECT."""
+    options = broker.options
+    if kind is ConnectionType.WEBSOCKET and options.websocket is not None:
+        if options.websocket.auth_timeout_s is not None:
+            return options.websocket.auth_timeout_s
+        tls = options.websocket.tls
+    else:
+        tls = options.tls
+    if options.authorization.timeout_s is not None:
+        return options.authorization.timeout_s
+    return tls.timeout_s + 1 if tls is not None else _DEFAULT_AUTH_TIMEOUT_S
+
+
+def auth_timed_out(broker: Broker, connection: Connection) -> None:
+    connection.session.auth_timer = None
+    _log.debug("%s - Authentication Timeout", connection)
+    broker.close(connection, CloseReason.AUTHENTICATION_TIMEOUT, errors.AUTHENTICATION_TIMEOUT)
+    broker.tick.flush()
+
+
+def without_connect(broker: Broker, connection: Connection) -> None:
+    """Another operation came first although credentials are needed: fine for a `no_auth_user` only."""
+    if not broker.authenticator.connect_may_be_skipped(connection.session.kind):
+        _refuse(broker, connection)
+        return
+    connection.session.stop_auth_timer()
+    connection.session.connect_received = True
+    connection.session.connect_skipped = True
+    _authenticate(broker, connection)
+
+
+def connect(broker: Broker, connection: Connection) -> None:
+    session = connection.session
+    session.stop_auth_timer()
+    try:
+        session.connect = session.connect.updated(connection.parser.argument())
+    except (BadJson, msgspec.ValidationError) as error:
+        _log.debug("%s - bad CONNECT: %s", connection, error)
+        broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
+        return
+    if session.connect_received:
+        broker.commands.remove_all_subscriptions(connection)
+    session.connect_received = True
+    session.connect_skipped = False
+    connection.keepalive.connected(broker.now() - session.started)
+    _authenticate(broker, connection)
+
+
+def _authenticate(broker: Broker, connection: Connection) -> None:
+    candidate = candidate_of(broker.authenticator, connection)
+    if candidate is None:
+        _refuse(broker, connection)
+    elif candidate.slow:
+        connection.suspended = True
+        connection.transport.pause_reading()
+        checking = broker.loop.run_in_executor(None, candidate.verify)
+        checking.add_done_callback(lambda done: _checked(broker, connection, done))
+    else:
+        _decide(broker, connection, candidate.verify())
+
+
+def candidate_of(authenticator: Authenticator, connection: Connection) -> Candidate | None:
+    """Against whom to check what the client showed; None if there is nobody."""
+    try:
+        return authenticator.candidate(_credentials(connection))
+    except UnreadableCertificate as error:
+        _log.warning("%s - %s", connection, error)
+        return None
+
+
+def _credentials(connection: Connection) -> Credentials:
+    session = connection.session
+    given = session.connect
+    cookies = session.cookies or ConnectOptions()
+    return Credentials(
+        user=given.user or cookies.user,
+        password=given.password or cookies.password,
+        token=given.auth_token or cookies.auth_token,
+        nkey=given.nkey,
+        signature=given.sig,
+        connection_type=session.kind,
+        nonce=session.nonce,
+        peer=peer_names(session.peer_certificate) if session.peer_certificate is not None else None,
+    )
+
+
+def _checked(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
+    if connection.closed or done.cancelled():
+        return
+    connection.suspended = False
+    connection.transport.resume_reading()
+    _decide(broker, connection, done.result())
+    connection.process()
+
+
+def _decide(broker: Broker, connection: Connection, identity: Identity | None) -> None:
+    if identity is None:
+        _refuse(broker, connection)
+    else:
+        _admit(broker, connection, identity)
+
+
+def _refuse(broker: Broker, connection: Connection) -> None:
+    connection.session.stop_auth_timer()
+    _log.warning("%s - authentication error%s", connection, _user_label(connection.session.connect))
+    broker.observer.authentication_failed(connection)
+    broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+
+
+def _user_label(connect: ConnectOptions) -> str:
+    if connect.nkey:
+        return f" - Nkey {connect.nkey!r}"
+    return f" - User {connect.user!r}" if connect.user else ""
+
+
+def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
+    """Bind an authenticated client to its account, then judge the rest of what it asked for."""
+    session = connection.session
+    connect = session.connect
+    account = broker.accounts.get(identity.account)
+    if connect.account or connect.new_account or account is None:
+        _refuse(broker, connection)
+        return
+    if connection.cid not in account.connections:
+        if account.is_full():
+            broker.close(
+                connection,
+                CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED,
+                errors.MAX_ACCOUNT_CONNECTIONS,
+            )
+            return
+        previous = connection.account
+        previous.discard(connection)
+        account.add(connection)
+        connection.enter(account)
+        if session.identity is not None:
+            broker.observer.client_moved(connection, previous)
+    session.identity = identity
+    connection.parser.connect_first = False
+    apply_limits(broker, connection)
+    connection.headers = broker.options.headers and connect.headers
+    connection.parser.headers_allowed = connection.headers
+    if not 0 <= connect.protocol <= 1:
+        broker.close(connection, CloseReason.BAD_CLIENT_PROTOCOL_VERSION, errors.BAD_CLIENT_PROTOCOL)
+        return
+    if connect.no_responders and not connection.headers:
+        broker.close(
+            connection, CloseReason.NO_RESPONDERS_REQUIRES_HEADERS, errors.NO_RESPONDERS_NEEDS_HEADERS
+        )
+        return
+    connection.echo = connect.echo
+    connection.no_responders = connect.no_responders
+    choose_path(broker, connection)
+    broker.observer.client_connected(connection)
+    if connect.verbose and not session.connect_skipped:
+        connection.send(b"+OK\r\n")
+
+
+def apply_limits(broker: Broker, connection: Connection) -> None:
+    """Permissions and limits of user and account; also after a reload changed them."""
+    session = connection.session
+    permissions = session.identity.permissions if session.identity is not None else None
+    connection.permissions = PermissionSet(permissions) if permissions is not None else None
+    connection.filters_deliveries = False  # until a subscription says otherwise
+    connection.tracks_replies = permissions is not None and permissions.allow_responses is not None
+    limits = connection.account.configured.limits
+    session.max_subscriptions = _smaller(broker.options.max_subscriptions or -1, limits.max_subscriptions)
+    connection.parser.max_payload = _smaller(broker.options.max_payload, limits.max_payload)
+    if session.kind is ConnectionType.WEBSOCKET and connection.transport is not None:
+        connection.transport.max_payload = connection.parser.max_payload
+
+
+def choose_path(broker: Broker, connection: Connection) -> None:
+    """The short path is for clients that are neither traced, restricted nor verbose."""
+    options = broker.options
+    traced = options.trace and (options.trace_verbose or not connection.account.is_system)
+    connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
+    connect = connection.session.connect
+    connection.pedantic = connect.pedantic
+    connection.careful = connect.verbose or connection.permissions is not None or traced
+
+
+def _smaller(left: int, right: int) -> int:
+    """Of two limits where a negative number means none."""
+    if left < 0 or right < 0:
+        return max(left, right)
+    return min(left, right)

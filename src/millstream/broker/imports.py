@@ -1,0 +1,315 @@
+"""What crosses the border between accounts: imported streams and imported services.
+
+A **stream import** shows messages of the exporting account to subscribers of the importing one.
+Every subscription that can see some of them gets a shadow in the exporter's subject space, which
+delivers to the same client under the importer's subject.
+
+A **service import** carries requests the other way.  It is a subscriber in the importing account;
+a request is sent on in the exporting account with a reply subject of our own (``_R_.…``), and the
+answer to that finds its way back to the asker.  How long we wait for answers, and for how many, is
+the export's business.
+
+        importer (asks)                                exporter (serves)
+    PUB help inbox.7 ──▶ ServiceImport ──▶ PUB desk.help _R_.x.1 ──▶ service
+    MSG inbox.7      ◀── Responses     ◀── PUB _R_.x.1           ◀──┘
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.base.ids import nuid
+from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
+from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol.parser import Frame, make_frame
+from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from millstream.broker.accounts import Account
+    from millstream.broker.broker import Broker
+
+REPLY_PREFIX: Final = b"_R_."
+_MAX_HOPS: Final = 12  # service imports a request may pass; more is a circle
+
+
+class StreamImport:
+    """Subjects of another account, as subscribers of this one see them."""
+
+    def __init__(self, configured: Import, exporter: Account) -> None:
+        self.exporter = exporter
+        self.traceable = configured.allow_trace
+        self.subject = configured.subject.encode()
+        local = configured.to or configured.subject
+        if configured.prefix:
+            local = f"{configured.prefix.rstrip('.')}.{configured.subject}"
+        self.local = destination_to_pattern(local).encode()
+        self._transform = None
+        if self.local != self.subject and _has_wildcard(self.subject):
+            self._transform = SubjectTransform(configured.subject, pattern_to_destination(local), strict=True)
+
+    def local_subject(self, subject: bytes) -> bytes:
+        """What the importer calls the exporter's `subject`, which falls under the import."""
+        if self._transform is not None:
+            return self._transform.rewrite(subject)
+        return subject if self.local == self.subject else self.local
+
+    def rewriter(self, wanted: bytes) -> Callable[[bytes], bytes | None]:
+        """From an exporter's subject to the importer's, or None if `wanted` does not cover it."""
+
+        def rewrite(subject: bytes) -> bytes | None:
+            local = self.local_subject(subject)
+            return local if matches(local, wanted) else None
+
+        return rewrite
+
+
+@dataclass(slots=True)
+class PendingReply:
+    """Where the answer to a forwarded request belongs."""
+
+    importer: Account
+    reply: bytes
+    expires: float  # monotonic
+    many: bool  # the service may answer more than once
+
+
+class Responses(Subscriber):
+    """Takes the answers of the services that an account exports."""
+
+    def __init__(self, broker: Broker, account: Account) -> None:
+        self._broker = broker
+        self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
+        self._prefix = REPLY_PREFIX + nuid()[-8:].encode() + b"."
+        self._count = 0
+        account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
+
+    def expect(self, importer: Account, reply: bytes, export: Export) -> bytes:
+        """Remember who asked; the reply subject to ask with."""
+        now = self._broker.now()
+        while self._pending:
+            oldest = next(iter(self._pending))
+            if self._pending[oldest].expires > now:
+                break
+            del self._pending[oldest]
+        self._count += 1
+        subject = b"%b%d" % (self._prefix, self._count)
+        many = export.response_type is not ResponseType.SINGLETON
+        self._pending[subject] = PendingReply(importer, reply, now + export.response_threshold_s, many)
+        return subject
+
+    def find(self, subject: bytes) -> PendingReply | None:
+        """Who waits for an answer on this reply subject."""
+        pending = self._pending.get(subject)
+        if pending is not None and pending.expires <= self._broker.now():
+            self.forget(subject)
+            return None
+        return pending
+
+    def forget(self, subject: bytes) -> None:
+        self._pending.pop(subject, None)
+
+    def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
+        return self.pass_on(target.subject, frame, source)
+
+    def pass_on(self, subject: bytes, frame: Frame, source: Subscriber | None) -> bool:
+        """Give an answer to who asked with this reply subject; whether anybody took it."""
+        pending = self.find(subject)
+        if pending is None:
+            return False
+        if not pending.many:
+            self.forget(subject)
+        space = pending.importer.space
+        return space.deliver(_mapped_route(space, pending.reply), frame, source) > 0
+
+
+class ServiceImport(Subscriber):
+    """A service of another account, as this one calls it."""
+
+    def __init__(
+        self, broker: Broker, importer: Account, exporter: Account, configured: Import, export: Export
+    ) -> None:
+        self._broker = broker
+        self._importer = importer
+        self.exporter = exporter
+        self.traceable = export.allow_trace
+        self._export = export
+        self._share = configured.share
+        self._remote = configured.subject.encode()
+        local = configured.to or configured.subject
+        self._transform = _service_transform(local, configured.subject)
+        self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
+
+    def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
+        return self.pass_on(
+            target, frame, source, lambda space, route, request: space.deliver(route, request, source)
+        )
+
+    def pass_on(
+        self,
+        target: Target,
+        frame: Frame,
+        source: Subscriber | None,
+        send: Callable[[SubjectSpace, Route, Frame], int],
+    ) -> bool:
+        """Ask in the exporting account: `send` delivers there; whether anybody took the request."""
+        imports = self._broker.imports
+        if imports.hops >= _MAX_HOPS:
+            return False
+        responses = imports.responses(self.exporter)
+        reply = b""
+        if frame.reply_size:
+            reply = responses.expect(self._importer, frame.reply(), self._export)
+        headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
+        headers = _with_request_info(headers, self._request_info(source))
+        space = self.exporter.space
+        subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
+        route = _mapped_route(space, subject)
+        imports.hops += 1
+        try:
+            taken = send(space, route, make_frame(reply, headers, frame.payload()))
+        finally:
+            imports.hops -= 1
+        if reply and not taken:
+            responses.forget(reply)
+        return taken > 0
+
+    def _request_info(self, source: Subscriber | None) -> bytes:
+        """From which account the request comes; with `share: true`, from whom."""
+        info: dict[str, object] = {"acc": self._importer.name}
+        session = getattr(source, "session", None)
+        if session is not None:
+            info["rtt"] = round(source.keepalive.round_trip_s * 1e9)  # type: ignore[union-attr]
+        if session is not None and self._share:
+            started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(session.started_ns // 10**9))
+            info |= {
+                "start": f"{started}.{session.started_ns % 10**9:09d}Z",
+                "host": session.ip,
+                "id": source.cid,  # type: ignore[union-attr]
+                "user": session.identity.user if session.identity else "",
+                "name": session.connect.name,
+                "lang": session.connect.lang,
+                "ver": session.connect.version,
+                "server": self._broker.server_id,
+                "kind": "Client",
+                "client_type": "websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
+            }
+        return msgspec.json.encode({key: value for key, value in info.items() if value})
+
+
+class Imports:
+    """All imports of a broker, wired from the configuration of its accounts."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._responses: dict[str, Responses] = {}
+        self._services: list[tuple[Account, Subscription]] = []
+        self._ours: dict[Subscription, Account] = {}  # of the server itself, that see what is imported
+        self.hops = 0  # borders that the request being delivered has passed
+        self.wire()
+
+    def wire(self) -> None:
+        """Build all imports anew; shadows of subscriptions that exist are renewed."""
+        accounts = self._broker.accounts
+        for account, subscription in self._services:
+            account.space.unsubscribe(subscription)
+        self._services.clear()
+        for account in accounts.values():
+            account.stream_imports = []
+            for configured in account.configured.imports:
+                exporter = accounts[configured.account]
+                if configured.kind is ExportKind.STREAM:
+                    account.stream_imports.append(StreamImport(configured, exporter))
+                else:
+                    export = _export_of(exporter, configured.subject)
+                    service = ServiceImport(self._broker, account, exporter, configured, export)
+                    account.space.subscribe(service.subscription)
+                    self._services.append((account, service.subscription))
+        for account in accounts.values():
+            for connection in account.connections.values():
+                for subscription in connection.subscriptions.values():
+                    self.unshadow(subscription)
+                    self.shadow(account, subscription)
+        for subscription, account in self._ours.items():
+            self.unshadow(subscription)
+            self.shadow(account, subscription)
+
+    def responses(self, exporter: Account) -> Responses:
+        known = self._responses.get(exporter.name)
+        if known is None:
+            known = self._responses[exporter.name] = Responses(self._broker, exporter)
+        return known
+
+    def shadow(self, account: Account, subscription: Subscription) -> None:
+        """Let a new subscription see what its account imports."""
+        for stream in account.stream_imports:
+            if not collide(subscription.subject, stream.local):
+                continue
+            shadow = Subscription(subscription.owner, stream.subject, subscription.queue, subscription.sid)
+            shadow.origin = subscription
+            shadow.rewrite = stream.rewriter(subscription.subject)
+            shadow.traceable = stream.traceable
+            stream.exporter.space.subscribe(shadow)
+            if subscription.shadows is None:
+                subscription.shadows = []
+            subscription.shadows.append((stream.exporter.space, shadow))
+
+    def shadow_ours(self, account: Account, subscription: Subscription) -> None:
+        """The same for a subscription of the server itself, until ``forget_ours``."""
+        self._ours[subscription] = account
+        self.shadow(account, subscription)
+
+    def account_of(self, target: Target) -> Account:
+        """That sees a message through one of the server's own subscriptions; see ``shadow_ours``."""
+        assert target.subscription.origin is not None
+        return self._ours[target.subscription.origin]
+
+    def forget_ours(self, subscription: Subscription) -> None:
+        if self._ours.pop(subscription, None) is not None:
+            self.unshadow(subscription)
+
+    def unshadow(self, subscription: Subscription) -> None:
+        for space, shadow in subscription.shadows or ():
+            shadow.closed = True
+            space.unsubscribe(shadow)
+        subscription.shadows = None
+
+
+def _export_of(exporter: Account, subject: str) -> Export:
+    for export in exporter.configured.exports:
+        if export.kind is ExportKind.SERVICE and is_subset(subject.encode(), export.subject.encode()):
+            return export
+    return Export(kind=ExportKind.SERVICE, subject=subject)
+
+
+def _service_transform(local: str, remote: str) -> SubjectTransform | None:
+    """From the importer's subject to the exporter's; None if there is just one of those."""
+    if not _has_wildcard(local.encode()) and "$" not in local and "{{" not in local:
+        return None
+    if local == remote:
+        return SubjectTransform(local, pattern_to_destination(remote))
+    # Written as the exporter's pattern and what the importer makes of it, so it is turned around.
+    return SubjectTransform(
+        destination_to_pattern(remote), pattern_to_destination(local), strict=True
+    ).inverse()
+
+
+def _with_request_info(headers: bytes | None, info: bytes) -> bytes:
+    line = b"Nats-Request-Info: %b\r\n\r\n" % info
+    return b"NATS/1.0\r\n" + line if headers is None else headers[:-2] + line
+
+
+def _mapped_route(space: SubjectSpace, subject: bytes) -> Route:
+    """The mappings of an account hold for what comes from another one too."""
+    return space.route(subject if space.mapping is None else space.mapping(subject))
+
+
+def _has_wildcard(subject: bytes) -> bool:
+    return any(token in (b"*", b">") for token in subject.split(b"."))

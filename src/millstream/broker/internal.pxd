@@ -1,0 +1,11 @@
+from millstream.broker.router cimport Subscriber, Target
+from millstream.protocol.parser cimport Frame
+
+cdef class CallbackSubscriber(Subscriber):
+    cdef object _callback
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+
+cdef class CaptureSubscriber(Subscriber):
+    cdef object _take
+    cdef readonly object traced
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1

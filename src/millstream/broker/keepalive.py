@@ -1,0 +1,94 @@
+"""Pings: is the peer still there, and how far away is it?
+
+How long a client took until CONNECT is the first guess at the round trip.  To measure it, the first ping
+comes two seconds after CONNECT whatever the interval; then one per interval, left out while data or pings
+keep coming in.  When `ping_max` pings are unanswered, the next one closes the connection instead.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING, Final
+
+from millstream.broker.close_reason import CloseReason
+from millstream.protocol import errors
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from millstream.broker.connection import Connection
+
+_FIRST_PING_S: Final = 2.0
+_JITTER: Final = 0.2  # of the first delay, so that clients which came together do not stay together
+_NEVER: Final = -math.inf
+_SHORTEST_S: Final = 1e-9  # of a round trip, as 0 means that it is not known
+_MEASURE_EVERY_S: Final = 3600.0  # the round trip is measured anew even on a busy connection
+
+
+class Keepalive:
+    """The ping timer of one connection."""
+
+    def __init__(self, connection: Connection, interval_s: float, max_unanswered: int) -> None:
+        self.round_trip_s = 0.0
+        self._connection = connection
+        self._interval_s = interval_s
+        self._max_unanswered = max_unanswered
+        self._unanswered = 0
+        self._sent_at = _NEVER
+        self._heard_at = 0.0
+        self._seen_messages = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def configure(self, interval_s: float, max_unanswered: int) -> None:
+        """New settings, from the next ping on."""
+        self._interval_s = interval_s
+        self._max_unanswered = max_unanswered
+
+    def start(self) -> None:
+        self.stop()
+        delay = min(self._interval_s, _FIRST_PING_S)
+        self._schedule(delay * (1 + random.random() * _JITTER))
+
+    def connected(self, elapsed_s: float) -> None:
+        """The client has sent CONNECT, so long after it was greeted."""
+        self.round_trip_s = max(elapsed_s, _SHORTEST_S)
+        self.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def heard(self, now: float) -> None:
+        """The peer sent a ping, SUB or UNSUB; messages are noticed by their count."""
+        self._heard_at = now
+
+    def pong(self, now: float) -> None:
+        self._unanswered = 0
+        if self._sent_at != _NEVER:
+            self.round_trip_s = max(now - self._sent_at, _SHORTEST_S)
+
+    def _schedule(self, delay_s: float) -> None:
+        loop = self._connection.broker.loop
+        self._timer = loop.call_later(delay_s, self._expired)
+
+    def _expired(self) -> None:
+        connection = self._connection
+        broker = connection.broker
+        now = broker.now()
+        if connection.in_messages != self._seen_messages:
+            self._seen_messages = connection.in_messages
+            self._heard_at = max(self._heard_at, connection.last_activity)
+        measured = self.round_trip_s > 0 and now - self._sent_at <= _MEASURE_EVERY_S
+        if not measured or now - self._heard_at >= self._interval_s:
+            if self._unanswered + 1 > self._max_unanswered:
+                broker.stale_connections += 1
+                broker.close(connection, CloseReason.STALE_CONNECTION, errors.STALE_CONNECTION)
+                broker.tick.flush()
+                return
+            self._unanswered += 1
+            self._sent_at = now
+            connection.send(b"PING\r\n")
+            broker.tick.flush()
+        self._schedule(self._interval_s)

@@ -1,0 +1,195 @@
+"""Listening sockets: every accepted connection becomes a ``Connection`` of the broker.
+
+Plain TCP is accepted by the event loop itself.  TLS sockets are accepted here, because how a
+handshake begins is decided by looking at the first bytes (see ``tls_accept``); each is handled by
+a task of its own, so a peer that stops in the middle of its handshake holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.base.clock import SystemClock
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.options import ConnectionType, TlsOptions
+from millstream.broker.session import ConnectOptions
+from millstream.broker.tls import server_context
+from millstream.broker.tls_accept import (
+    Accepted,
+    ConnectionThrottled,
+    HandshakeRate,
+    TlsHandshakeError,
+    secure,
+    secure_now,
+)
+from millstream.broker.websocket import WebSocketProtocol
+from millstream.broker.websocket_upgrade import Upgrade, Upgrader
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+_log = logging.getLogger("millstream.broker")
+
+BACKLOG: Final = 4096
+_ACCEPT_RETRY_S: Final = 0.1  # after running out of file descriptors, say
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address of `host`, all on one port; -1 or 0 lets the system pick it."""
+    port = max(port, 0)
+    sockets: list[socket.socket] = []
+    wildcard = host in ("", "0.0.0.0", "::")
+    addresses = socket.getaddrinfo(
+        None if wildcard else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    if wildcard:  # one dual-stack socket, as the reference has it
+        addresses.sort(key=lambda entry: entry[0] != socket.AF_INET6)
+    try:
+        for family, kind, protocol, _, address in addresses:
+            if sockets and wildcard:
+                break
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError:
+                continue  # e.g. no IPv6 on this machine
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if wildcard else 1)
+            sock.setblocking(False)
+            if port == 0 and sockets:
+                port = sockets[0].getsockname()[1]
+            try:
+                sock.bind((address[0], port, *address[2:]))
+            except OSError:
+                sock.close()
+                if wildcard and family == socket.AF_INET6:
+                    continue
+                raise
+            sockets.append(sock)
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        # "Address already in use" alone does not say which address.
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return sockets
+
+
+class Listener:
+    """One listening address.  ``close`` stops accepting; what was accepted lives on."""
+
+    def __init__(self, broker: Broker, kind: ConnectionType, tls: TlsOptions | None) -> None:
+        self._broker = broker
+        self._kind = kind
+        self._tls = tls
+        self._context = server_context(tls) if tls is not None else None
+        self._rate = HandshakeRate(tls.connection_rate_limit, SystemClock()) if tls is not None else None
+        self._upgrader = self._make_upgrader()
+        self._servers: list[asyncio.Server] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._sockets: list[socket.socket] = []
+        self._upgrading: weakref.WeakSet[WebSocketProtocol] = weakref.WeakSet()  # or upgraded since
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; OSError if the address cannot be had."""
+        self._sockets = bind(host, port)
+        self.port = self._sockets[0].getsockname()[1]
+        loop = self._broker.loop
+        for sock in self._sockets:
+            if self._tls is None:
+                server = await loop.create_server(self._make_protocol, sock=sock, backlog=BACKLOG)
+                self._servers.append(server)
+            else:
+                sock.listen(BACKLOG)
+                self._accepting.append(loop.create_task(self._accept(sock)))
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in (*self._accepting, *self._handshakes):
+            task.cancel()
+        await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
+        for websocket in list(self._upgrading):
+            websocket.give_up()
+        for sock in self._sockets:
+            sock.close()
+
+    def _make_upgrader(self) -> Upgrader | None:
+        """Built at the start, so that an origin or header that cannot be used fails there."""
+        options = self._broker.options.websocket
+        if self._kind is not ConnectionType.WEBSOCKET or options is None:
+            return None
+        return Upgrader(options)
+
+    def replace_context(self, tls: TlsOptions) -> None:
+        """Use new certificates for connections to come."""
+        self._context = server_context(tls)
+        self._tls = tls
+
+    def _make_protocol(self) -> Any:
+        if self._kind is ConnectionType.WEBSOCKET:
+            return self._make_websocket()
+        return self._broker.new_connection(self._kind)
+
+    def _make_websocket(self) -> WebSocketProtocol:
+        options = self._broker.options.websocket
+        assert options is not None
+        assert self._upgrader is not None
+        websocket = WebSocketProtocol(
+            self._broker.loop,
+            self._upgrader,
+            self._make_websocket_client,
+            max_payload=self._broker.options.max_payload,
+            handshake_timeout_s=options.handshake_timeout_s,
+            refused=lambda reason: _log.error("websocket upgrade refused: %s", reason),
+        )
+        self._upgrading.add(websocket)
+        return websocket
+
+    def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
+        cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)
+        return self._broker.new_connection(ConnectionType.WEBSOCKET, cookies, upgrade.client_ip)
+
+    # -- TLS --------------------------------------------------------------------------------------
+
+    async def _accept(self, sock: socket.socket) -> None:
+        loop = self._broker.loop
+        while True:
+            try:
+                client, address = await loop.sock_accept(sock)
+            except OSError as error:
+                _log.error("cannot accept a connection: %s", error)
+                await asyncio.sleep(_ACCEPT_RETRY_S)
+                continue
+            task = loop.create_task(self._handshake(client, address))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _handshake(self, client: socket.socket, address: tuple[Any, ...]) -> None:
+        assert self._tls is not None
+        assert self._context is not None
+        loop = self._broker.loop
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._kind is ConnectionType.WEBSOCKET:
+            try:
+                await secure_now(loop, client, self._make_websocket, self._context, self._tls.timeout_s)
+            except TlsHandshakeError as error:
+                _log.debug("websocket client %s:%d - %s", address[0], address[1], error)
+            return
+        connection = self._broker.new_connection(self._kind)
+        greeting = self._broker.greeting(connection, address)
+
+        def make(accepted: Accepted) -> Any:
+            connection.session.greeted = accepted.info_sent
+            return connection
+
+        try:
+            await secure(loop, client, make, self._tls, self._context, greeting, self._rate)
+        except (TlsHandshakeError, ConnectionThrottled) as error:
+            _log.error("%s - %s", connection, error)
+            self._broker.never_connected(connection, CloseReason.TLS_HANDSHAKE_FAILURE)

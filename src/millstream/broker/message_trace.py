@@ -1,0 +1,281 @@
+"""Message traces: what becomes of one message, told where its publisher wants to hear it.
+
+Headers ask for one, as of nats-server:
+
+    Nats-Trace-Dest: <subject>   tell it there, in the publisher's account
+    Nats-Trace-Only: true        tell what would happen, and deliver nothing
+    traceparent: …-01            a sampled trace of the W3C: told where the account says (`msg_trace`)
+
+A trace is a list of events, one for each station: where the message came in, mappings, streams and services
+of other accounts, streams that store it, and every client.  A traced message takes the way through here in
+place of ``SubjectSpace.deliver``; all others pay for one look at their headers.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.broker.connection import Connection
+from millstream.broker.imports import ServiceImport
+from millstream.broker.internal import CallbackSubscriber, CaptureSubscriber
+from millstream.protocol import errors, headers
+from millstream.protocol.parser import Frame, make_frame
+from millstream.subjects.tokens import valid_publish_subject
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+    from millstream.broker.router import Route, SubjectSpace, Subscriber, Target
+
+_log = logging.getLogger("millstream.broker")
+
+_DEST: Final = "Nats-Trace-Dest"
+_ONLY: Final = "Nats-Trace-Only"
+_ORIGIN: Final = "Nats-Trace-Origin-Account"  # of servers before 2.11: such a message is not traced
+_ENCODING: Final = "Accept-Encoding"
+_PARENT: Final = "traceparent"  # in upper or lower case
+_SAMPLED: Final = re.compile(r"[^-]*-[^-]*-[^-]*-([0-9a-fA-F]{2})")
+_DISABLED: Final = b"trace disabled"  # in place of a subject: it was traced already
+_DEST_LINE: Final = re.compile(rb"(?<=\r\n)Nats-Trace-Dest:[^\r\n]*")
+_YES: Final = ("1", "true", "on")
+_CLIENT: Final = 0  # the kind of connection, as the reference numbers them
+_API: Final = b"$JS.API.>"
+_SYSTEM: Final = b"$SYS.REQ."
+_SYSTEM_SERVICES: Final = {  # under the name that an account knows, and their own
+    b"$SYS.REQ.USER.INFO": b"$SYS.REQ.USER.{}.INFO",
+    b"$SYS.REQ.ACCOUNT.PING.CONNZ": b"$SYS.REQ.ACCOUNT.{}.CONNZ",
+    b"$SYS.REQ.SERVER.PING.CONNZ": b"$SYS.REQ.ACCOUNT.{}.CONNZ",
+    b"$SYS.REQ.ACCOUNT.PING.STATZ": b"$SYS.REQ.ACCOUNT.{}.STATZ",
+}
+
+_NO_ECHO: Final = "Not delivered because of no echo"
+_DENIED: Final = "Not delivered because subscription denies this subject"
+_UNSUBSCRIBED: Final = "Not delivered because subscription is closed"
+_CLOSED: Final = "Not delivered because client is closed"
+
+
+@dataclass(slots=True)
+class MessageTrace:
+    """Of one message, as far as it has come."""
+
+    account: str
+    headers: dict[str, list[str]]
+    size: int
+    only: bool  # nothing is delivered
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def encoding(self) -> str:
+        """How the publisher wants the trace to be packed."""
+        return self.headers.get(_ENCODING, [""])[0].lower()
+
+    def add(self, station: str, **facts: Any) -> None:
+        """One more station; facts that are empty are not told, but for numbers."""
+        told = {name: fact for name, fact in facts.items() if fact or (fact == 0 and fact is not False)}
+        self.events.append({"type": station, "ts": time.time_ns(), **told})
+
+    def came_in(self, connection: Connection, subject: bytes) -> None:
+        name = connection.session.connect.name
+        self.add("in", kind=_CLIENT, cid=connection.cid, name=name, acc=self.account, subj=_text(subject))
+
+    def failed(self, reason: bytes) -> None:
+        """The message was refused where it came in."""
+        self.events[0]["error"] = _text(reason)
+
+    def went_out(self, connection: Connection, target: Target, error: str) -> None:
+        account, subscription = connection.account.name, target.subscription
+        self.add(
+            "eg",
+            kind=_CLIENT,
+            cid=connection.cid,
+            name=connection.session.connect.name,
+            acc=account if account != self.account else "",
+            sub=_text(subscription.subject),
+            queue=_text(subscription.queue or b""),
+            error=error,
+        )
+
+
+class MessageTraces:
+    """Takes the messages of a broker that may ask for a trace."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def publish(self, connection: Connection, frame: Frame) -> bool:
+        """Deliver and trace a message; False if it is not to be traced, and nothing was done."""
+        block = frame.headers()
+        found = _read(block)
+        dest = (headers.find(block, _DEST.encode()) or b"").strip(b" \t")
+        if not found or dest == _DISABLED:
+            return False
+        only = bool(dest) and _value(found, _ONLY).lower() in _YES
+        if not dest:
+            configured = connection.account.configured.trace
+            if configured is None or not _is_sampled(found) or random.randrange(100) >= configured.sampling:
+                return False
+            dest = configured.dest.encode()
+        if _value(found, _ORIGIN):
+            return only
+        if not valid_publish_subject(dest):
+            _log.error("%s - message traces can not be sent to %r", connection, _text(dest))
+            return only
+        if self._refuses(connection, dest):
+            return True
+        trace = MessageTrace(connection.account.name, found, frame.body_size, only)
+        self._trace(connection, frame, trace)
+        self._broker.observer.message_traced(connection.account, dest, trace)
+        return True
+
+    def _refuses(self, connection: Connection, dest: bytes) -> bool:
+        """Whether the publisher may not publish where it wants the trace; it is told."""
+        if not self._broker.commands.may_name(connection, dest):
+            return True
+        permissions = connection.permissions
+        if permissions is None or permissions.lists(dest):
+            return False
+        connection.send(b"-ERR '%b'\r\n" % errors.publish_violation(dest))
+        self._broker.observer.publish_refused(connection, dest)
+        return True
+
+    def _trace(self, connection: Connection, frame: Frame, trace: MessageTrace) -> None:
+        """From the client to whoever listens."""
+        commands, space = self._broker.commands, connection.space
+        subject = connection.parser.subject()
+        trace.came_in(connection, subject)
+        if not commands.may_name(connection, subject):
+            trace.failed(errors.publish_violation(subject))
+            return
+        if space.mapping is not None and (mapped := space.mapping(subject)) != subject:
+            trace.add("sm", to=_text(mapped))
+            subject = mapped
+        refusal = commands.refusal(connection, subject, frame)
+        if refusal is not None:
+            trace.failed(refusal)
+            return
+        taken = self._deliver(space.route(subject), frame, connection, trace)
+        if not taken and connection.no_responders and frame.reply_size > 0:
+            commands.answer_no_responders(connection, subject, frame.reply())
+
+    def _deliver(self, route: Route, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
+        """See ``SubjectSpace.deliver``."""
+        taken = sum(self._hand(target, frame, source, trace) for target in route.plain)
+        for members in route.queues:
+            taken += any(
+                self._hand(each, frame, source, trace) for each in random.sample(members, len(members))
+            )
+        return taken
+
+    def _hand(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
+        """To one receiver; whether it took the message, or would have."""
+        owner = target.owner
+        if target.subscription.origin is not None and not self._cross(target, trace):
+            return trace.only or owner.deliver(target, frame, source)
+        if isinstance(owner, Connection):
+            error = _obstacle(owner, target, source)
+            trace.went_out(owner, target, error)
+            return not error and (trace.only or owner.deliver(target, frame, source))
+        if isinstance(owner, ServiceImport):
+            return self._hand_to_service(owner, target, frame, source, trace)
+        if isinstance(owner, CaptureSubscriber) and owner.traced is not None:
+            told = owner.traced(target.subject, frame if trace.only else _without_trace(frame), trace.only)
+            trace.add("js", **told)
+            return True
+        if isinstance(owner, CallbackSubscriber) and self._tell_own_service(target, trace):
+            return not trace.only and owner.deliver(target, frame, source)
+        return trace.only or owner.deliver(target, frame, source)
+
+    def _cross(self, target: Target, trace: MessageTrace) -> bool:
+        """Into an account that imports the message as a stream; whether that tells what comes next."""
+        owner, subscription = target.owner, target.subscription
+        account = owner.account if isinstance(owner, Connection) else self._broker.imports.account_of(target)
+        trace.add("se", acc=account.name, to=_text(target.subject))
+        return subscription.traceable
+
+    def _hand_to_service(
+        self, owner: ServiceImport, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace
+    ) -> bool:
+        def send(space: SubjectSpace, route: Route, request: Frame) -> int:
+            crossing = {"acc": owner.exporter.name, "from": _text(target.subject), "to": _text(route.subject)}
+            trace.add("si", **crossing)
+            if owner.traceable:
+                return self._deliver(route, request, source, trace)
+            return 0 if trace.only else space.deliver(route, request, source)
+
+        request = _without_reply(frame) if trace.only else _without_trace(frame)
+        return owner.pass_on(target, request, source, send)
+
+    def _tell_own_service(self, target: Target, trace: MessageTrace) -> bool:
+        """Whether the server answers itself: a service of the system account, in the reference."""
+        account, subject = self._broker.options.system_account, target.subject
+        if account == trace.account or (
+            target.subscription.subject != _API and not subject.startswith(_SYSTEM)
+        ):
+            return False
+        to = _SYSTEM_SERVICES.get(subject, subject).replace(b"{}", trace.account.encode())
+        trace.add("si", **{"acc": account, "from": _text(subject), "to": _text(to)})
+        return True
+
+
+def _read(block: bytes) -> dict[str, list[str]]:
+    """All headers that have a value, as they are written."""
+    found: dict[str, list[str]] = {}
+    if not block.startswith(headers.START):
+        return found
+    for line in block.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon and name and value.strip(b" \t"):
+            found.setdefault(_text(name), []).append(_text(value.strip(b" \t")))
+    return found
+
+
+def _value(found: dict[str, list[str]], name: str) -> str:
+    return found.get(name, [""])[0]
+
+
+def _is_sampled(found: dict[str, list[str]]) -> bool:
+    """Whether a `traceparent` says that its trace is recorded."""
+    for name, values in found.items():
+        if name.lower() == _PARENT:
+            for value in values:
+                flags = _SAMPLED.fullmatch(value)
+                if flags is not None and int(flags[1], 16) & 1:
+                    return True
+    return False
+
+
+def _obstacle(connection: Connection, target: Target, source: Subscriber) -> str:
+    """Why a client does not get a message; see ``Connection.deliver``."""
+    subscription = target.subscription
+    if source is connection and not connection.echo:
+        return _NO_ECHO
+    if connection.filters_deliveries and connection.permissions.delivery_denied(
+        target.subject, subscription.queue
+    ):
+        return _DENIED
+    if subscription.closed:
+        return _UNSUBSCRIBED
+    return _CLOSED if connection.closed else ""
+
+
+def _without_trace(frame: Frame) -> Frame:
+    """The message such that nobody who passes it on traces it again."""
+    block = frame.headers()
+    disabled = b"Nats-Trace-Dest: " + _DISABLED
+    changed, count = _DEST_LINE.subn(disabled, block)
+    if not count:
+        changed = headers.put(block, b"Nats-Trace-Dest", _DISABLED)
+    return make_frame(frame.reply(), changed, frame.payload())
+
+
+def _without_reply(frame: Frame) -> Frame:
+    """Nobody is going to answer a message that is only traced."""
+    return make_frame(b"", frame.headers(), frame.payload())
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")

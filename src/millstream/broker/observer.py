@@ -1,0 +1,32 @@
+"""What others may want to know of: the broker tells, and does not know who listens."""
+
+from typing import TYPE_CHECKING
+
+from millstream.broker.close_reason import CloseReason
+
+if TYPE_CHECKING:
+    from millstream.broker.accounts import Account
+    from millstream.broker.connection import Connection
+    from millstream.broker.message_trace import MessageTrace
+
+
+class Observer:
+    """Hears nothing; override what you want to hear."""
+
+    def client_connected(self, connection: "Connection") -> None:
+        """A client was admitted to its account."""
+
+    def client_moved(self, connection: "Connection", previous: "Account") -> None:
+        """A second CONNECT is about to admit a client to another account than before."""
+
+    def client_disconnected(self, connection: "Connection", reason: CloseReason) -> None:
+        """A connection ended, admitted or not."""
+
+    def authentication_failed(self, connection: "Connection") -> None:
+        """Credentials were refused; the connection is about to be closed."""
+
+    def publish_refused(self, connection: "Connection", subject: bytes) -> None:
+        """A publish violated the client's permissions."""
+
+    def message_traced(self, account: "Account", dest: bytes, trace: "MessageTrace") -> None:
+        """A trace is to be sent to `dest`."""

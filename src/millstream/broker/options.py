@@ -1,0 +1,224 @@
+"""What can be configured about the broker, as frozen values.
+
+Filled by ``millstream.config`` from files and flags, or by hand in tests; nothing here parses text.
+Durations are seconds, sizes are bytes.  Defaults are nats-server's.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+GLOBAL_ACCOUNT: Final = "$G"
+SYSTEM_ACCOUNT: Final = "$SYS"
+
+
+class ConnectionType(StrEnum):
+    """How a client reached us, as `allowed_connection_types` spells it."""
+
+    STANDARD = "STANDARD"
+    WEBSOCKET = "WEBSOCKET"
+    IN_PROCESS = "IN_PROCESS"
+    LEAFNODE = "LEAFNODE"
+    LEAFNODE_WS = "LEAFNODE_WS"
+    MQTT = "MQTT"
+    MQTT_WS = "MQTT_WS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectRules:
+    """Which subjects one direction may use.  An entry may be `subject queue` for subscriptions."""
+
+    allow: tuple[str, ...] | None = None  # None: everything not denied
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRule:
+    """Permission to answer requests that were delivered to this user."""
+
+    max_messages: int = 1  # negative: any number
+    expires_s: float = 120.0  # negative or zero: never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    publish: SubjectRules = SubjectRules()
+    subscribe: SubjectRules = SubjectRules()
+    allow_responses: ResponseRule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """One entry of a users list: a name with a password, an nkey, or a mapped certificate."""
+
+    name: str = ""  # empty for an nkey user
+    password: str = ""  # plain, or a bcrypt hash
+    nkey: str = ""  # public key, `U…`
+    account: str = GLOBAL_ACCOUNT
+    permissions: Permissions | None = None
+    connection_types: frozenset[ConnectionType] | None = None  # None: any
+
+
+class ExportKind(StrEnum):
+    STREAM = "stream"
+    SERVICE = "service"
+
+
+class ResponseType(StrEnum):
+    """How many answers a service export gives to one request."""
+
+    SINGLETON = "Singleton"
+    STREAM = "Stream"
+    CHUNKED = "Chunked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    kind: ExportKind
+    subject: str
+    accounts: tuple[str, ...] | None = None  # None: public
+    response_type: ResponseType = ResponseType.SINGLETON
+    response_threshold_s: float = 120.0
+    account_token_position: int = 0  # 1-based token that must name the importing account; 0: none
+    allow_trace: bool = False  # services: message traces of importers go on in the exporting account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    kind: ExportKind
+    account: str  # the exporting account
+    subject: str  # as exported
+    to: str = ""  # how the importing account sees it; empty: unchanged
+    prefix: str = ""  # stream imports only: put before the subject
+    share: bool = False  # tell the service who asked
+    allow_trace: bool = False  # streams: message traces of the exporter tell who gets the message here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapDestination:
+    subject: str
+    weight: int = 100  # percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectMapping:
+    source: str
+    destinations: tuple[MapDestination, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountLimits:
+    """-1: unlimited."""
+
+    max_connections: int = -1
+    max_subscriptions: int = -1
+    max_payload: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTrace:
+    """What is done with messages that are part of a trace of somebody else's."""
+
+    dest: str  # the subject that is told
+    sampling: int = 100  # percent of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    name: str
+    limits: AccountLimits = AccountLimits()
+    exports: tuple[Export, ...] = ()
+    imports: tuple[Import, ...] = ()
+    mappings: tuple[SubjectMapping, ...] = ()
+    trace: AccountTrace | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorization:
+    """Who may connect.  Users of accounts and of the authorization block are one list."""
+
+    token: str = ""
+    username: str = ""
+    password: str = ""
+    users: tuple[User, ...] = ()
+    timeout_s: float | None = None  # None: 2 s, or the TLS timeout + 1 s
+    no_auth_user: str = ""
+    default_permissions: Permissions | None = None
+
+    @property
+    def required(self) -> bool:
+        return bool(self.token or self.username or self.users)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    cert_file: str
+    key_file: str
+    ca_file: str = ""
+    verify: bool = False
+    verify_and_map: bool = False
+    timeout_s: float = 2.0
+    min_version: str = "1.2"  # "1.2" or "1.3"
+    cipher_suites: tuple[str, ...] = ()  # names as the Go standard library spells them
+    curve_preferences: tuple[str, ...] = ()
+    pinned_certs: frozenset[str] = frozenset()  # hex SHA-256 of the client's public key info
+    connection_rate_limit: int = 0  # handshakes a second; 0: unlimited
+    handshake_first: bool = False
+    handshake_first_fallback_s: float | None = None  # send a clear INFO after this delay
+    allow_non_tls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSocketOptions:
+    host: str = "0.0.0.0"
+    port: int = 443  # -1: pick one
+    advertise: str = ""
+    tls: TlsOptions | None = None  # None: `no_tls: true`
+    same_origin: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    compression: bool = False
+    handshake_timeout_s: float = 2.0
+    headers: tuple[tuple[str, str], ...] = ()  # added to the upgrade response
+    ping_interval_s: float | None = None  # None: as for other clients
+    no_auth_user: str = ""
+    username: str = ""
+    password: str = ""
+    token: str = ""
+    auth_timeout_s: float | None = None
+    user_cookie: str = ""
+    password_cookie: str = ""
+    token_cookie: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    host: str = "0.0.0.0"
+    port: int = 4222  # -1: pick one
+    server_name: str = ""  # empty: the server id
+    client_advertise: str = ""
+    max_control_line: int = 4096
+    max_payload: int = 1024 * 1024
+    max_pending: int = 64 * 1024 * 1024
+    max_connections: int = 64 * 1024  # negative: none may connect
+    max_subscriptions: int = 0  # per connection; 0: unlimited
+    max_subject_tokens: int = 0  # per subscription; 0: unlimited
+    max_closed_clients: int = 10_000
+    ping_interval_s: float = 120.0
+    ping_max: int = 2
+    write_deadline_s: float = 10.0
+    write_timeout_retry: bool = False  # `write_timeout: retry`: keep a connection that missed it
+    no_fast_producer_stall: bool = False
+    headers: bool = True
+    lame_duck_duration_s: float = 120.0
+    lame_duck_grace_period_s: float = 10.0
+    system_account: str = SYSTEM_ACCOUNT  # empty: `no_system_account`
+    authorization: Authorization = Authorization()
+    accounts: tuple[Account, ...] = ()  # besides $G and $SYS
+    mappings: tuple[SubjectMapping, ...] = ()  # of the global account
+    tls: TlsOptions | None = None
+    websocket: WebSocketOptions | None = None
+    trace: bool = False  # log every protocol operation
+    trace_verbose: bool = False  # of the system account too
+    max_traced_message: int = 0  # bytes of a payload in the trace; 0: all
+    server_tags: tuple[str, ...] = ()
+    server_metadata: dict[str, str] = field(default_factory=dict)

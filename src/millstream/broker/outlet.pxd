@@ -1,0 +1,29 @@
+cimport cython
+
+from millstream.broker.router cimport Route, SubjectSpace, Subscription, Target
+from millstream.protocol.outlet cimport Outlet
+from millstream.protocol.parser cimport Frame
+
+cdef Py_ssize_t _MAX_SUBJECTS
+
+cdef class SubjectOutlet(Outlet):
+    cdef SubjectSpace _space
+    cdef bytes _destination
+    cdef bytes _queue
+    cdef Route _route
+    cdef dict _seen_as
+
+    @cython.locals(route=Route, seen=Route)
+    cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
+    @cython.locals(route=Route, members=list, target=Target)
+    cpdef bint has_interest(self) except? -1
+    @cython.locals(route=Route, members=list, target=Target, subscription=Subscription)
+    cpdef bint is_named(self) except? -1
+    @cython.locals(route=Route, members=list, target=Target)
+    cpdef bint behind(self) except? -1
+    @cython.locals(route=Route)
+    cdef Route _find_route(self)
+    @cython.locals(route=Route, seen=Route, members=list)
+    cdef Route _see_as(self, bytes subject)
+
+cdef Target _renamed(Target target, bytes subject)

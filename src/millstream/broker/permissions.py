@@ -1,0 +1,255 @@
+"""What one connection may publish and subscribe to.
+
+Built from the user's rules when a connection is authenticated and kept by that connection, because
+it holds state: small caches, and the reply subjects opened by requests that were delivered
+(`allow_responses`).  A connection that may do everything has no `PermissionSet` at all.
+
+A deny beats an allow.  Rules are compared token by token with the subject as it is written, so the
+wildcards of a subscription are plain tokens here: `foo.*` lets `foo.>` pass and denies it too, as
+clients of the reference know it.  A subscription wider than a deny is accepted, and what it should
+not see is held back at delivery; only then does delivery cost anything (`filters_deliveries`).
+
+Time is handed in, in monotonic seconds.  Error texts towards the client are the connection's affair.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+from millstream.broker.options import Permissions, SubjectRules
+from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.tokens import is_literal, valid_subject
+
+_MAX_PUBLISH_CACHE: Final = 128
+_MAX_DELIVERY_CACHE: Final = 256
+_DROPPED_AT_ONCE: Final = 33  # oldest entries that make room when a cache is full
+
+
+class PermissionRuleError(MillstreamError):
+    """A rule that is no subject; the text names where it stands."""
+
+
+class _Rules:
+    """A list of patterns without queue groups; literals are looked up, the rest is tried in turn."""
+
+    __slots__ = ("_covers", "_literals", "_patterns")
+
+    def __init__(self, patterns: list[bytes], covers: Callable[[bytes, bytes], bool] = matches) -> None:
+        self._covers = covers
+        self._literals = frozenset(pattern for pattern in patterns if is_literal(pattern))
+        self._patterns = [pattern for pattern in patterns if not is_literal(pattern)]
+
+    def match(self, subject: bytes) -> bool:
+        if subject in self._literals:
+            return True
+        if _has_empty_token(subject):
+            return False
+        return any(self._covers(subject, pattern) for pattern in self._patterns)
+
+
+class _QueueRules:
+    """Subscription rules: patterns for everybody and patterns for the members of some queue group."""
+
+    __slots__ = ("_covers", "_plain", "_queued", "patterns")
+
+    def __init__(self, entries: tuple[str, ...], covers: Callable[[bytes, bytes], bool] = matches) -> None:
+        self._covers = covers
+        plain: list[bytes] = []
+        self._queued: list[tuple[bytes, bytes]] = []
+        for entry in entries:
+            subject, _, queue = " ".join(entry.split()).encode().partition(b" ")
+            if queue:
+                self._queued.append((subject, queue))
+            else:
+                plain.append(subject)
+        self._plain = _Rules(plain, covers)
+        self.patterns = plain + [subject for subject, _ in self._queued]
+
+    def match_plain(self, subject: bytes) -> bool:
+        return self._plain.match(subject)
+
+    def queues(self, subject: bytes) -> list[bytes]:
+        """The queue groups, possibly as patterns, that have a rule for `subject`."""
+        if _has_empty_token(subject):
+            return []
+        return [queue for pattern, queue in self._queued if self._covers(subject, pattern)]
+
+
+class PermissionSet:
+    """The rules of one user, as they stand for one connection."""
+
+    def __init__(self, permissions: Permissions) -> None:
+        check_permissions(permissions)
+        self._permissions = permissions
+        publish, subscribe = permissions.publish, permissions.subscribe
+        self._responses = permissions.allow_responses
+        allow = publish.allow
+        if allow is None and self._responses is not None:
+            allow = ()  # who may answer may not say anything else, unless told
+        self._publish_allow = None if allow is None else _Rules([entry.encode() for entry in allow])
+        self._publish_deny = _Rules([entry.encode() for entry in publish.deny]) if publish.deny else None
+        # A rule allows what lies inside it.  The reference takes `>` for one token here, so that
+        # `allow: foo.*` lets `foo.>` through and everything below with it; we do not follow it there.
+        self._subscribe_allow = None if subscribe.allow is None else _QueueRules(subscribe.allow, is_subset)
+        self._subscribe_deny = _QueueRules(subscribe.deny) if subscribe.deny else None
+        self._publish_open = self._publish_allow is None and self._publish_deny is None
+        self._publish_cache: dict[bytes, bool] = {}
+        self._delivery_cache: dict[bytes, bool] = {}
+        self._replies: dict[bytes, list[float]] = {}  # subject -> [opened at, answers sent]; oldest first
+        self.filters_deliveries = False  # some accepted subscription is wider than a deny
+
+    def may_publish(self, subject: bytes, now: float) -> bool:
+        """Whether this connection may publish to `subject`; an opened reply is used up by asking."""
+        if self._publish_open:
+            return True
+        known = self._publish_cache.get(subject)
+        if known is not None:
+            return known
+        allowed = self.lists(subject)
+        if not allowed and self._responses is not None:
+            return self._use_reply(subject, now)  # never cached: the answer changes
+        _remember(self._publish_cache, subject, allowed, _MAX_PUBLISH_CACHE)
+        return allowed
+
+    def lists(self, subject: bytes) -> bool:
+        """Whether `subject` may be published to without having been asked there."""
+        allowed = self._publish_allow is None or self._publish_allow.match(subject)
+        return allowed and (self._publish_deny is None or not self._publish_deny.match(subject))
+
+    def may_subscribe(self, subject: bytes, queue: bytes | None = None) -> bool:
+        """Whether SUB is accepted; accepting one that is wider than a deny turns the filter on."""
+        if self._subscribe_allow is not None:
+            allowed = self._subscribe_allow.match_plain(subject)
+            if queue:
+                ruled = self._subscribe_allow.queues(subject)
+                if ruled:  # rules for queue groups replace the plain ones for members of a group
+                    allowed = _is_listed(queue, ruled)
+            if not allowed:
+                return False
+        if self._subscribe_deny is not None:
+            if self._subscribe_deny.match_plain(subject):
+                return False
+            if queue and _is_listed(queue, self._subscribe_deny.queues(subject)):
+                return False
+            if not self.filters_deliveries:
+                self.filters_deliveries = self.blocks_delivery(subject, queue)
+        return True
+
+    def blocks_delivery(self, subject: bytes, queue: bytes | None = None) -> bool:
+        """Whether a subscription to `subject` could be sent something that is denied."""
+        if self._subscribe_deny is None or not (queue or not is_literal(subject)):
+            return False
+        return any(collide(pattern, subject) for pattern in self._subscribe_deny.patterns)
+
+    def delivery_denied(self, subject: bytes, queue: bytes | None = None) -> bool:
+        """Whether a message must be held back; ask only while `filters_deliveries`."""
+        if self._subscribe_deny is None:
+            return False
+        key = subject + b" " + queue if queue else subject
+        known = self._delivery_cache.get(key)
+        if known is not None:
+            return known
+        denied = self._subscribe_deny.match_plain(subject)
+        if not denied and queue:
+            denied = _is_listed(queue, self._subscribe_deny.queues(subject))
+        _remember(self._delivery_cache, key, denied, _MAX_DELIVERY_CACHE)
+        return denied
+
+    def allow_response(self, reply: bytes, now: float) -> None:
+        """A message with this reply subject was delivered: let it be answered.
+
+        A reply subject that is already open is not opened anew: the delivery uses up one of its
+        answers, as it does in the reference.
+        """
+        if self._responses is None or not reply or self.may_publish(reply, now):
+            return
+        self._replies[reply] = [now, 0]
+        self._forget_expired(now)
+
+    def describe(self) -> dict[str, object]:
+        """The rules as monitoring and `$SYS.REQ.USER.INFO` show them."""
+        shown: dict[str, object] = {
+            "publish": _describe_rules(self._permissions.publish),
+            "subscribe": _describe_rules(self._permissions.subscribe),
+        }
+        if self._responses is not None:
+            ttl = round(self._responses.expires_s * 1_000_000_000)
+            shown["responses"] = {"max": self._responses.max_messages, "ttl": ttl}
+        return shown
+
+    def _use_reply(self, subject: bytes, now: float) -> bool:
+        entry = self._replies.get(subject)
+        rule = self._responses
+        if entry is None or rule is None:
+            return False
+        if rule.expires_s > 0 and now - entry[0] > rule.expires_s:
+            del self._replies[subject]
+            return False
+        entry[1] += 1
+        if rule.max_messages >= 0 and entry[1] >= max(rule.max_messages, 1):
+            del self._replies[subject]
+        return True
+
+    def _forget_expired(self, now: float) -> None:
+        # Entries stand in the order they were opened and live equally long, so expired ones lead.
+        lifetime = self._responses.expires_s if self._responses is not None else 0.0
+        if lifetime <= 0:
+            return
+        while self._replies:
+            oldest = next(iter(self._replies))
+            if now - self._replies[oldest][0] <= lifetime:
+                return
+            del self._replies[oldest]
+
+
+def check_permissions(permissions: Permissions) -> None:
+    """Raise PermissionRuleError for the first rule that is not a subject."""
+    for label, rules, queues in (
+        ("publish", permissions.publish, False),
+        ("subscribe", permissions.subscribe, True),
+    ):
+        for part, entries in (("allow", rules.allow or ()), ("deny", rules.deny)):
+            for entry in entries:
+                problem = _rule_problem(entry, queues)
+                if problem:
+                    raise PermissionRuleError(f"{label} {part}: {problem}")
+
+
+def _rule_problem(entry: str, queues: bool) -> str:
+    if valid_subject(entry.encode()):
+        return ""
+    words = entry.split()
+    if not queues or len(words) != 2:
+        return f'subject "{entry}" is not a valid subject'
+    if not valid_subject(words[0].encode()):
+        return f'subject "{words[0]}" is not a valid subject'
+    if not valid_subject(words[1].encode()):
+        return f'queue "{words[1]}" is not a valid queue'
+    return ""
+
+
+def _has_empty_token(subject: bytes) -> bool:
+    """Such a subject falls under no rule, not even `>`; `matches` is not asked about it."""
+    return b".." in subject or subject[:1] in (b"", b".") or subject[-1:] == b"."
+
+
+def _is_listed(queue: bytes, rules: list[bytes]) -> bool:
+    # A group may itself be called `v1.*`, so equality comes first.
+    return any(queue == rule or (not is_literal(rule) and is_subset(queue, rule)) for rule in rules)
+
+
+def _remember(cache: dict[bytes, bool], key: bytes, value: bool, limit: int) -> None:
+    cache[key] = value
+    if len(cache) > limit:
+        for old in list(islice(cache, _DROPPED_AT_ONCE)):
+            del cache[old]
+
+
+def _describe_rules(rules: SubjectRules) -> dict[str, list[str]]:
+    shown: dict[str, list[str]] = {}
+    if rules.allow:
+        shown["allow"] = list(rules.allow)
+    if rules.deny:
+        shown["deny"] = list(rules.deny)
+    return shown

@@ -1,0 +1,116 @@
+"""New options for a running broker: clients that are still welcome stay connected.
+
+What to change is decided in ``millstream.config``; here it is done.  After new users or accounts every
+client is looked at again: whose user is gone or in another account is closed without a word, who
+would be refused today is refused now, and who stays loses the subscriptions it may no longer have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from millstream.broker import handshake
+from millstream.broker.auth import Authenticator, Candidate, Identity
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.options import BrokerOptions
+from millstream.protocol import errors
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+    from millstream.broker.connection import Connection
+
+_log = logging.getLogger("millstream.broker")
+
+
+def apply(broker: Broker, options: BrokerOptions) -> None:
+    """Take over `options`, all of which must be ones that can change while running."""
+    authenticator = Authenticator(options)  # may raise: before anything is touched
+    old, broker.options = broker.options, options
+    access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
+        options.authorization,
+        options.accounts,
+        options.mappings,
+        options.websocket,
+    )
+    previous, broker.authenticator = broker.authenticator, authenticator
+    for connection in list(broker.connections.values()):
+        connection.parser.max_control_line = options.max_control_line
+        connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), options.ping_max)
+    if access_changed:
+        for account in broker.configure_accounts():
+            for connection in list(account.connections.values()):
+                broker.close(connection, CloseReason.CLIENT_CLOSED)
+        broker.imports.wire()
+        for connection in list(broker.connections.values()):
+            if connection.session.identity is not None:
+                _check_again(broker, connection, previous)
+    for connection in list(broker.connections.values()):
+        _refresh(broker, connection)
+    if 0 < options.max_connections < len(broker.connections):
+        for connection in list(broker.connections.values())[options.max_connections :]:
+            broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
+    broker.tick.flush()
+
+
+def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:
+    if _has_moved(broker, connection):
+        broker.close(connection, CloseReason.CLIENT_CLOSED)
+        return
+    candidate = handshake.candidate_of(broker.authenticator, connection)
+    if candidate is None:
+        _settle(broker, connection, None)
+    elif not candidate.slow:
+        _settle(broker, connection, candidate.verify())
+    elif _was_checked(handshake.candidate_of(previous, connection), candidate):
+        _settle(broker, connection, candidate.identity)
+    else:
+        checking = broker.loop.run_in_executor(None, candidate.verify)
+        checking.add_done_callback(lambda done: _settle_later(broker, connection, done))
+
+
+def _was_checked(before: Candidate | None, now: Candidate) -> bool:
+    """Whether the same password was asked for when the client connected: it takes long to check again."""
+    return before is not None and before.secret == now.secret
+
+
+def _has_moved(broker: Broker, connection: Connection) -> bool:
+    """Whether the user or nkey this client goes by is gone, or belongs to another account now."""
+    identity: Identity = connection.session.identity
+    current: str = connection.account.name
+    if nkey := identity.nkey or connection.session.connect.nkey:
+        return broker.authenticator.account_of_nkey(nkey) != current
+    return identity.is_user and broker.authenticator.account_of_user(identity.user) != current
+
+
+def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
+    if not connection.closed and not done.cancelled():
+        _settle(broker, connection, done.result())
+        if not connection.closed:
+            _refresh(broker, connection)
+        broker.tick.flush()
+
+
+def _settle(broker: Broker, connection: Connection, identity: Identity | None) -> None:
+    if identity is None:
+        broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+    elif identity.account != connection.account.name:
+        broker.close(connection, CloseReason.CLIENT_CLOSED)
+    else:
+        connection.session.identity = identity
+
+
+def _refresh(broker: Broker, connection: Connection) -> None:
+    """Limits, permissions and the path of messages, as the options have them now."""
+    handshake.apply_limits(broker, connection)
+    handshake.choose_path(broker, connection)
+    permissions = connection.permissions
+    if permissions is not None:
+        for subscription in list(connection.subscriptions.values()):
+            if not permissions.may_subscribe(subscription.subject, subscription.queue):
+                broker.commands.remove_subscription(connection, subscription)
+                text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
+                connection.send(b"-ERR '%b'\r\n" % text)
+                _log.info("%s - Removed sub %r - not authorized", connection, subscription.subject.decode())
+        connection.filters_deliveries = permissions.filters_deliveries

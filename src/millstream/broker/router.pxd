@@ -1,0 +1,106 @@
+cimport cython
+
+from millstream.base.buffer cimport read_little, same_bytes
+from millstream.protocol.inlet cimport Inlet
+from millstream.protocol.parser cimport Frame
+from millstream.protocol.replies cimport Replies
+from millstream.subjects.match cimport matches
+from millstream.subjects.tree cimport Matches, SubjectTree
+
+cdef Py_ssize_t _MAX_ROUTES
+cdef Py_ssize_t _FIXED_SIZE
+cdef unsigned char _DOT
+cdef Py_ssize_t _MAX_SCAN
+cdef Py_ssize_t _ACK_PREFIX_SIZE
+
+cdef class Subscriber:
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    @cython.locals(frame=Frame)
+    cpdef answer(
+        self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
+        unsigned long long number, Py_ssize_t end_size,
+    )
+    cpdef bint behind(self) except? -1
+
+@cython.final
+cdef class Subscription:
+    cdef readonly Subscriber owner
+    cdef readonly bytes subject
+    cdef readonly bytes queue
+    cdef readonly bytes sid
+    cdef public long long delivered
+    cdef public long long max
+    cdef public bint closed
+    cdef public object rewrite
+    cdef public Subscription origin
+    cdef public list shadows
+    cdef public bint traceable
+    cdef public Inlet inlet
+
+@cython.final
+cdef class Target:
+    cdef readonly Subscription subscription
+    cdef readonly Subscriber owner
+    cdef readonly bytes subject
+    cdef bytes _prefix
+
+    cpdef bytes prefix(self)
+
+@cython.final
+cdef class Route:
+    cdef readonly bytes subject
+    cdef readonly list plain
+    cdef readonly list queues
+    cdef public bint valid
+
+    cpdef Py_ssize_t receivers(self)
+
+@cython.final
+cdef class AckRoute:
+    cdef readonly bytes start
+    cdef readonly list group
+    cdef readonly Inlet inlet
+    cdef public bint valid
+
+@cython.final
+cdef class SubjectSpace:
+    cdef readonly str name
+    cdef readonly SubjectTree tree
+    cdef readonly dict routes
+    cdef public object mapping
+    cdef public bint traced
+    cdef readonly long long lookups
+    cdef readonly long long cache_hits
+    cdef dict _reply_groups
+    cdef dict _acks
+    cdef dict _watchers
+    cdef unsigned long long _random
+
+    @cython.locals(
+        p="const unsigned char*", subscription=Subscription, frame=Frame, group=list, data=bytes,
+        at=Py_ssize_t, size=Py_ssize_t, end_size=Py_ssize_t, dot=Py_ssize_t,
+        group_start=Py_ssize_t, group_size=Py_ssize_t, number="unsigned long long",
+    )
+    cpdef answer(self, Replies replies, bytes start)
+    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
+    cdef list _reply_group(self, bytes reply)
+    @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
+    cpdef AckRoute ack_route(self, bytes subject)
+    @cython.locals(route=AckRoute)
+    cdef _drop_acks(self)
+    cdef _changed(self, bytes pattern)
+    cpdef subscribe(self, Subscription subscription)
+    cpdef unsubscribe(self, Subscription subscription)
+    @cython.locals(route=Route, found=Matches)
+    cpdef Route route(self, bytes subject)
+    @cython.locals(route=Route)
+    cpdef drop_all_routes(self)
+    @cython.locals(route=Route)
+    cpdef _drop_routes(self, bytes pattern)
+    @cython.locals(target=Target, members=list, taken=Py_ssize_t)
+    cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
+    @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
+    cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
+
+@cython.locals(subscription=Subscription)
+cdef list _targets(list subscriptions, bytes subject)

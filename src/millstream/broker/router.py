@@ -1,0 +1,327 @@
+"""From a subject to those who get the message.
+
+A subject space (each account has one) is a tree of subscriptions, and in front of it a cache of
+``Route`` objects, one per subject in use.  A route is a finished answer: for every receiver the
+start of its MSG line, already formatted.  It is never changed; when a subscription comes or goes,
+the routes it touches are marked invalid and dropped.  So whoever holds a route needs to look at
+one flag, and delivering costs what is delivered.
+
+A ``Subscriber`` is anything that takes messages: a client connection, a service import, JetStream.
+Receivers are called while the frame of the message is valid and must copy what they keep.
+"""
+
+from collections.abc import Callable
+
+from millstream.base.buffer import read_little, same_bytes
+from millstream.protocol.inlet import Inlet
+from millstream.protocol.parser import Frame
+from millstream.protocol.replies import FIXED_SIZE, Replies
+from millstream.subjects.match import matches
+from millstream.subjects.tree import SubjectTree
+
+_MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
+_ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+_FIXED_SIZE = FIXED_SIZE
+_DOT = ord(".")
+_MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
+
+
+class Subscriber:
+    """Takes messages.  Subclasses override ``deliver``."""
+
+    def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
+        """Take a message; False if this receiver must not have it, so that a queue tries the next."""
+        raise NotImplementedError(type(self).__name__)
+
+    def answer(
+        self,
+        subscription: "Subscription",
+        replies: bytes,
+        at: int,
+        size: int,
+        start: bytes,
+        number: int,
+        end_size: int,
+    ) -> None:
+        """Take ``start + number + end``; reply subject and end lie one behind the other in `replies`."""
+        frame = Frame()
+        frame.buf = b"%b%d%b\r\n" % (start, number, replies[at + size : at + size + end_size])
+        frame.body_size = len(frame.buf) - 2
+        self.deliver(Target(subscription, replies[at : at + size]), frame, None)
+
+    def behind(self) -> bool:
+        """Whether it holds messages that its peer has not taken."""
+        return False
+
+
+class Subscription:
+    """One pattern that one subscriber listens on."""
+
+    def __init__(self, owner: Subscriber, subject: bytes, queue: bytes | None, sid: bytes) -> None:
+        self.owner = owner
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+        self.delivered = 0
+        self.max = 0  # remove after so many deliveries; 0: never
+        self.closed = False
+        # Stream import: from the exporter's subject to the importer's; None: not for this one.
+        self.rewrite: Callable[[bytes], bytes | None] | None = None
+        self.origin: Subscription | None = None  # stream import: the subscription this one serves
+        self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
+        self.traceable = True  # stream import: a message trace tells who gets the message there
+        self.inlet: Inlet | None = None  # takes messages without a target; the owner would do the same
+
+
+class Target:
+    """A subscription as the receiver of one subject."""
+
+    def __init__(self, subscription: Subscription, subject: bytes) -> None:
+        self.subscription = subscription
+        self.owner = subscription.owner
+        self.subject = subject  # as the receiver sees it
+        self._prefix: bytes | None = None
+
+    def prefix(self) -> bytes:
+        """The start of the line that a client gets."""
+        if self._prefix is None:
+            self._prefix = b"MSG %b %b " % (self.subject, self.subscription.sid)
+        return self._prefix
+
+
+class Route:
+    """Everyone who gets a message on `subject`."""
+
+    def __init__(self, subject: bytes, plain: list[Target], queues: list[list[Target]]) -> None:
+        self.subject = subject
+        self.plain = plain
+        self.queues = queues
+        self.valid = True
+
+    def receivers(self) -> int:
+        return len(self.plain) + len(self.queues)
+
+
+class AckRoute:
+    """Everyone who gets the acknowledgements that begin with `start`."""
+
+    def __init__(self, start: bytes, group: list[Subscription]) -> None:
+        self.start = start
+        self.group = group
+        self.inlet = group[0].inlet if len(group) == 1 else None  # the only one, if it needs no target
+        self.valid = True
+
+
+class SubjectSpace:
+    """Subscriptions and the routes through them; its account gives it the name."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name = name
+        self.tree = SubjectTree()
+        self.routes: dict[bytes, Route] = {}
+        # From a published subject to the one it is delivered on.
+        self.mapping: Callable[[bytes], bytes] | None = None
+        self.traced = False  # any message with headers may be part of a trace; see `message_trace`
+        self.lookups = 0  # routes asked for, for monitoring
+        self.cache_hits = 0
+        self._reply_groups: dict[bytes, list[Subscription] | None] = {}
+        self._acks: dict[bytes, AckRoute | None] = {}
+        self._watchers: dict[bytes, list[Callable[[], None]]] = {}
+        self._random = seed | 1
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.tree.insert(subscription.subject, subscription.queue, subscription)
+        self._changed(subscription.subject)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self.tree.remove(subscription.subject, subscription.queue, subscription)
+        self._changed(subscription.subject)
+
+    def _changed(self, pattern: bytes) -> None:
+        self._reply_groups.clear()
+        self._drop_acks()
+        self._drop_routes(pattern)
+        if self._watchers:
+            self._tell_watchers(pattern)
+
+    # -- who wants to know ------------------------------------------------------------------------
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> None:
+        """Call back whenever somebody begins or ends to listen on `subject`."""
+        self._watchers.setdefault(subject, []).append(changed)
+
+    def unwatch(self, subject: bytes, changed: Callable[[], None]) -> None:
+        watchers = self._watchers[subject]
+        watchers.remove(changed)
+        if not watchers:
+            del self._watchers[subject]
+
+    def _tell_watchers(self, pattern: bytes) -> None:
+        if b"*" not in pattern and b">" not in pattern:
+            concerned = list(self._watchers.get(pattern, ()))
+        else:
+            concerned = [
+                changed
+                for subject, watchers in self._watchers.items()
+                if matches(subject, pattern)
+                for changed in watchers
+            ]
+        for changed in concerned:
+            changed()
+
+    # -- routes -----------------------------------------------------------------------------------
+
+    def route(self, subject: bytes) -> Route:
+        """The route for a literal subject, from the cache if it is there."""
+        self.lookups += 1
+        route = self.routes.get(subject)
+        if route is not None:
+            self.cache_hits += 1
+            return route
+        found = self.tree.match(subject)
+        route = Route(
+            subject,
+            _targets(found.plain, subject),
+            [targets for members in found.queues.values() if (targets := _targets(members, subject))],
+        )
+        if len(self.routes) >= _MAX_ROUTES:
+            self.drop_all_routes()
+        self.routes[subject] = route
+        return route
+
+    def ack_route(self, subject: bytes) -> AckRoute | None:
+        """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``.
+
+        The subject of an acknowledgement is used once, so what is kept is who gets all of a consumer.
+        None if that depends on the rest of the subject.
+        """
+        dot = subject.find(b".", _ACK_PREFIX_SIZE)
+        dot = subject.find(b".", dot + 1) if dot > 0 else -1
+        if dot < 0:
+            return None
+        start = subject[: dot + 1]
+        route = self._acks.get(start)
+        if route is None and start not in self._acks:
+            found = self.tree.match_any_tail(subject[:dot])
+            if found is not None and not found.queues:
+                group = [each for each in found.plain if each.rewrite is None]
+                if len(group) == len(found.plain):
+                    route = AckRoute(start, group)
+            if len(self._acks) >= _MAX_ROUTES:
+                self._drop_acks()
+            self._acks[start] = route
+        return route
+
+    def _drop_acks(self) -> None:
+        for route in self._acks.values():
+            if route is not None:
+                route.valid = False
+        self._acks.clear()
+
+    def drop_all_routes(self) -> None:
+        for route in self.routes.values():
+            route.valid = False
+        self.routes.clear()
+        self._drop_acks()
+
+    def _drop_routes(self, pattern: bytes) -> None:
+        if b"*" not in pattern and b">" not in pattern:
+            route = self.routes.pop(pattern, None)
+            if route is not None:
+                route.valid = False
+        elif len(self.routes) > _MAX_SCAN:
+            self.drop_all_routes()
+        else:
+            for subject in [subject for subject in self.routes if matches(subject, pattern)]:
+                route = self.routes.pop(subject)
+                route.valid = False
+
+    def answer(self, replies: Replies, start: bytes) -> None:
+        """Send ``start + number + end`` to each of `replies`.
+
+        A reply subject is used once, so a route for it would be made in vain.  Clients listen for all their
+        replies with one wildcard, and whoever gets one reply gets the next: that group is what is cached.
+        """
+        data = replies.peek()
+        p = data
+        at = 0
+        group: list[Subscription] | None = None
+        group_start = 0
+        group_size = -1  # of what all replies to the group begin with, the last dot included
+        while at < len(data):
+            size = p[at] | (p[at + 1] << 8)
+            end_size = p[at + 2] | (p[at + 3] << 8)
+            number = read_little(p, at + 4, 8)
+            at += _FIXED_SIZE
+            dot = at + size - 1
+            while dot > at and p[dot] != _DOT:
+                dot -= 1
+            if dot + 1 - at != group_size or not same_bytes(p, at, group_start, group_size):
+                group = self._reply_group(data[at : at + size])
+                group_start = at
+                group_size = dot + 1 - at
+            if group is None:
+                frame = Frame()
+                frame.buf = b"%b%d%b\r\n" % (start, number, data[at + size : at + size + end_size])
+                frame.body_size = len(frame.buf) - 2
+                self.deliver(self.route(data[at : at + size]), frame, None)
+            else:
+                for subscription in group:
+                    subscription.owner.answer(subscription, data, at, size, start, number, end_size)
+            at += size + end_size
+
+    def _reply_group(self, reply: bytes) -> list[Subscription] | None:
+        """Everybody who wants `reply`, if that does not depend on its last token."""
+        dot = reply.rfind(b".")
+        if dot <= 0 or dot + 1 == len(reply):
+            return None
+        prefix = reply[:dot]
+        group = self._reply_groups.get(prefix)
+        if group is None and prefix not in self._reply_groups:
+            found = self.tree.match_any_last(prefix)
+            if found is not None and not found.queues:
+                group = [each for each in found.plain if each.rewrite is None]
+                if len(group) != len(found.plain):
+                    group = None
+            if len(self._reply_groups) >= _MAX_ROUTES:
+                self._reply_groups.clear()
+            self._reply_groups[prefix] = group
+        return group
+
+    def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
+        """Hand the message to every receiver of the route; how many took it."""
+        taken = 0
+        for target in route.plain:
+            if target.owner.deliver(target, frame, source):
+                taken += 1
+        for members in route.queues:
+            if self._deliver_to_one(members, frame, source):
+                taken += 1
+        return taken
+
+    def _deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
+        count = len(members)
+        start = 0
+        if count > 1:
+            # A small linear congruential generator: fair enough to spread load, and free.
+            self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+            start = (self._random >> 8) % count
+        for step in range(count):
+            index = start + step
+            if index >= count:
+                index -= count
+            target = members[index]
+            if target.owner.deliver(target, frame, source):
+                return True
+        return False
+
+
+def _targets(subscriptions: list[Subscription], subject: bytes) -> list[Target]:
+    targets = []
+    for subscription in subscriptions:
+        seen_as: bytes | None = subject
+        if subscription.rewrite is not None:
+            seen_as = subscription.rewrite(subject)
+        if seen_as is not None:  # None: an import that this subscription does not cover
+            targets.append(Target(subscription, seen_as))
+    return targets

@@ -1,0 +1,75 @@
+"""What is known of a client beyond the path of its messages: who it is and what it asked for."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+
+from millstream.broker.auth import Identity
+from millstream.broker.client_json import read_object
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.options import ConnectionType
+
+
+class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON of CONNECT.  A key that is missing keeps its value, so a bare `{}` is verbose."""
+
+    verbose: bool = True
+    pedantic: bool = True
+    echo: bool = True
+    headers: bool = False
+    no_responders: bool = False
+    protocol: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] = 0
+    tls_required: bool = False
+    user: str = ""
+    password: str = msgspec.field(name="pass", default="")
+    auth_token: str = ""
+    nkey: str = ""
+    jwt: str = ""
+    sig: str = ""
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    account: str = ""
+    new_account: bool = False
+
+    def updated(self, text: bytes) -> "ConnectOptions":
+        """These options with the JSON object in `text` laid over.
+
+        BadJson if it is none, msgspec.ValidationError if a value has the wrong type.
+        """
+        changes = read_object(text)
+        known = msgspec.to_builtins(self)
+        known.update({key.lower(): value for key, value in changes.items() if value is not None})
+        return msgspec.convert(known, ConnectOptions)
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One per connection, for as long as it lives and in the record of it afterwards."""
+
+    ip: str
+    port: int
+    kind: ConnectionType
+    started_ns: int  # wall clock
+    started: float  # monotonic
+    nonce: bytes = b""
+    connect: ConnectOptions = field(default_factory=ConnectOptions)
+    identity: Identity | None = None
+    cookies: ConnectOptions | None = None  # credentials from the upgrade request of a web socket
+    connect_received: bool = False
+    connect_skipped: bool = False  # admitted as the `no_auth_user`, by another operation than CONNECT
+    greeted: bool = False  # INFO went out before the transport was there
+    pong_sent: bool = False
+    auth_timer: Any = None
+    counted: tuple[int, int, int, int] = (0, 0, 0, 0)  # messages and bytes when it joined its account
+    max_subscriptions: int = -1  # of this connection; -1: unlimited
+    tls_version: str = ""
+    tls_cipher: str = ""
+    peer_certificate: bytes | None = None  # DER
+    reason: CloseReason | None = None
+
+    def stop_auth_timer(self) -> None:
+        if self.auth_timer is not None:
+            self.auth_timer.cancel()
+            self.auth_timer = None

@@ -1,0 +1,169 @@
+"""From an accepted socket to a connection, in clear or over TLS, in the order the options ask for.
+
+    plain                  INFO in clear, then the handshake
+    handshake_first        the handshake, then the connection sends INFO itself
+      with a fallback      wait that long for the client to begin; silent: INFO in clear, go on as plain
+    allow_non_tls          INFO in clear, then the client's first byte tells: 0x16 begins a handshake
+
+Nothing is read here: the first byte is only looked at, and before a transport exists, because uvloop does
+not let anybody watch a socket that has one.  The socket belongs to this module until the loop has it.
+
+Always true:  whatever goes wrong, or when the caller is cancelled, the socket is closed.
+Not here:     contexts (broker.tls), what INFO says and everything after the handshake (the connection).
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from millstream.base.clock import Clock
+from millstream.base.errors import MillstreamError
+from millstream.broker.options import TlsOptions
+
+_HANDSHAKE_RECORD: Final = 0x16
+_WINDOW_S: Final = 1.0
+THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again later.'\r\n"
+
+
+class TlsHandshakeError(MillstreamError):
+    """The client is gone or did not manage the handshake; its socket is closed."""
+
+
+class ConnectionThrottled(MillstreamError):
+    """Too many handshakes in this second; the client was told and its socket is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """How far the connection got before its protocol was made."""
+
+    tls: bool
+    info_sent: bool  # False: the connection has to send INFO
+
+
+class HandshakeRate:
+    """Lets a number of handshakes begin in each second; 0: any number."""
+
+    def __init__(self, limit: int, clock: Clock) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._window_end = float("-inf")
+        self._count = 0
+
+    def allow(self) -> bool:
+        """Count one handshake and say whether it may begin."""
+        if self._limit <= 0:
+            return True
+        now = self._clock.monotonic()
+        if now > self._window_end:
+            self._window_end = now + _WINDOW_S
+            self._count = 0
+        self._count += 1
+        return self._count <= self._limit
+
+
+async def secure(
+    loop: asyncio.AbstractEventLoop,
+    sock: socket.socket,
+    protocol_factory: Callable[[Accepted], asyncio.Protocol],
+    options: TlsOptions,
+    context: ssl.SSLContext,
+    info: bytes,
+    rate: HandshakeRate | None = None,
+) -> None:
+    """Make a connection of a freshly accepted socket; `info` is what goes out in clear, if anything does.
+
+    The factory is called when it is clear what kind of connection this will be, `connection_made` after
+    the handshake.  Raises TlsHandshakeError or ConnectionThrottled if it does not come to that.
+    """
+    try:
+        sock.setblocking(False)
+        accepted = await _negotiate(loop, sock, options, info)
+        if accepted.tls and rate is not None and not rate.allow():
+            await loop.sock_sendall(sock, THROTTLED)
+            raise ConnectionThrottled("connection throttling is active")
+    except OSError as error:
+        sock.close()
+        raise TlsHandshakeError(f"client is gone: {error}") from None
+    except BaseException:
+        sock.close()
+        raise
+    if accepted.tls:
+        await secure_now(loop, sock, lambda: protocol_factory(accepted), context, options.timeout_s)
+    else:
+        await _connect(loop, sock, lambda: protocol_factory(accepted))
+
+
+async def secure_now(
+    loop: asyncio.AbstractEventLoop,
+    sock: socket.socket,
+    protocol_factory: Callable[[], asyncio.Protocol],
+    context: ssl.SSLContext,
+    timeout_s: float,
+) -> None:
+    """Do the handshake without further ado, as websockets and handshake_first have it."""
+    sock.setblocking(False)
+    await _connect(loop, sock, protocol_factory, context, timeout_s)
+
+
+async def _connect(
+    loop: asyncio.AbstractEventLoop,
+    sock: socket.socket,
+    protocol_factory: Callable[[], asyncio.Protocol],
+    context: ssl.SSLContext | None = None,
+    timeout_s: float | None = None,
+) -> None:
+    try:
+        protocol = protocol_factory()
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        await loop.connect_accepted_socket(
+            lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout_s
+        )
+    except (OSError, EOFError) as error:
+        raise TlsHandshakeError(f"TLS handshake error: {_explain(error)}") from None
+
+
+def _explain(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+async def _negotiate(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, options: TlsOptions, info: bytes
+) -> Accepted:
+    if options.handshake_first:
+        fallback_s = options.handshake_first_fallback_s
+        if not fallback_s or await _first_byte(loop, sock, fallback_s) is not None:
+            return Accepted(tls=True, info_sent=False)
+    await loop.sock_sendall(sock, info)
+    if options.allow_non_tls:
+        first = await _first_byte(loop, sock, options.timeout_s)
+        return Accepted(tls=first == _HANDSHAKE_RECORD, info_sent=True)
+    return Accepted(tls=True, info_sent=True)
+
+
+async def _first_byte(loop: asyncio.AbstractEventLoop, sock: socket.socket, timeout_s: float) -> int | None:
+    """Return the first byte the client sends without taking it; None if it stays silent."""
+    readable = loop.create_future()
+
+    def wake() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    loop.add_reader(sock, wake)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await readable
+    except TimeoutError:
+        return None
+    finally:
+        loop.remove_reader(sock)
+    data = sock.recv(1, socket.MSG_PEEK)
+    if not data:
+        raise ConnectionResetError("it closed the connection")
+    return data[0]

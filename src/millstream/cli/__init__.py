@@ -1,0 +1,1 @@
+"""The millstream command."""

@@ -1,0 +1,82 @@
+"""`millstream gateway`: settings from a file, flags and the environment, then run until a signal comes."""
+
+import asyncio
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from millstream.base.errors import MillstreamError
+
+
+class Level(StrEnum):
+    """What is worth a line in the log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config-file", "-c", envvar="CONFIG_FILE", help="httpmq's YAML file; may be partial."),
+]
+Server = Annotated[
+    list[str] | None,
+    typer.Option("--server", "-s", envvar="NATS_URL", help="URL of a NATS server; may be repeated."),
+]
+Management = Annotated[bool, typer.Option("--management", help="Serve the management group only (3000).")]
+Dataplane = Annotated[bool, typer.Option("--dataplane", help="Serve the dataplane group only (3001).")]
+Host = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[
+    int | None, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks one.")
+]
+Credentials = Annotated[
+    Path | None,
+    typer.Option("--creds", help="The gateway's own credentials: a file with a JWT and its seed."),
+]
+AccessLog = Annotated[bool, typer.Option("--access-log", help="Log a line for each request.")]
+LogLevel = Annotated[Level | None, typer.Option("--log-level", "-l", envvar="LOG_LEVEL", help="What to log.")]
+JsonLog = Annotated[bool, typer.Option("--json-log", "-j", envvar="LOG_AS_JSON", help="Log as JSON.")]
+
+
+def gateway(
+    config_file: ConfigFile = None,
+    server: Server = None,
+    management: Management = False,
+    dataplane: Dataplane = False,
+    host: Host = None,
+    port: Port = None,
+    creds: Credentials = None,
+    access_log: AccessLog = False,
+    log_level: LogLevel = None,
+    json_log: JsonLog = False,
+) -> None:
+    """Serve HTTP in front of a NATS server: httpmq's API under /v1, more under /v2."""
+    try:
+        from millstream.gateway.config_file import Flags, load_settings
+        from millstream.gateway.server import serve
+        from millstream.server.loop import new_event_loop
+    except ModuleNotFoundError as error:
+        typer.echo(f"error: no {error.name}; it comes with: pip install 'millstream[gateway]'", err=True)
+        raise typer.Exit(1) from None
+    flags = Flags(
+        servers=tuple(server or ()),
+        management=management,
+        dataplane=dataplane,
+        host=host,
+        port=port,
+        credentials_file=creds,
+        access_log=access_log,
+        log_level=log_level,
+        json_log=json_log,
+    )
+    try:
+        settings = load_settings(config_file, flags)
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve(settings))
+    except MillstreamError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,21 @@
+"""The entry point of the `millstream` command.
+
+`serve` parses its own flags and is started by scripts that wait for it, so it does not wait for typer
+and what typer imports, which would take longer than the server itself needs to start.
+"""
+
+import gc
+import sys
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["serve"]:
+        gc.disable()  # importing makes much and drops little; the server sets the collector up for itself
+        from millstream.cli.serve import serve
+
+        sys.exit(serve(given[1:]))
+    from millstream.cli.app import app
+
+    app(given, prog_name="millstream")

@@ -1,0 +1,180 @@
+"""The client for programs without an event loop: the same, in a thread of its own.
+
+    with connect_blocking("nats://127.0.0.1:4222") as client:
+        with client.ordered("ORDERS") as messages:
+            for message in messages:
+                print(message.stream_seq, message.data)
+
+Messages cross between the threads in batches, so what they cost is shared by many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from millstream.client.connection import DEFAULT_URL, Client, connect
+from millstream.client.errors import ClientClosed, ClientError
+from millstream.client.message import OrderedMessage
+from millstream.client.ordered import OrderedConsumer
+from millstream.client.state import OrderedState
+
+_BATCH: Final = 256
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop that runs in a thread until it is stopped."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="millstream-client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what `work` returns; if the wait for it is interrupted, so is the work."""
+        if not self._thread.is_alive():
+            work.close()
+            raise ClientClosed("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class BlockingClient:
+    """Made by `connect_blocking`; may be used by several threads."""
+
+    def __init__(self, client: Client, thread: LoopThread) -> None:
+        self._client = client
+        self._thread = thread
+
+    def ordered(self, stream: str, /, **options: Any) -> BlockingOrderedConsumer:
+        """As `Client.ordered`, with the same options but for `callback`; for ``with`` and ``for``."""
+        if options.get("callback") is not None:
+            raise ClientError("a callback needs an event loop; iterate instead")
+
+        async def make() -> OrderedConsumer:
+            return self._client.ordered(stream, **options)
+
+        return BlockingOrderedConsumer(self._thread.run(make()), self._thread)
+
+    def publish(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> int:
+        """Publish to a stream and return the sequence that the message got there."""
+
+        async def send() -> int:
+            answer = await self._client.connection.jetstream().publish(subject, data, headers=headers)
+            return int(answer.seq)
+
+        return self._thread.run(send())
+
+    def close(self) -> None:
+        """Close the connection and end the thread; may be called again."""
+        try:
+            self._thread.run(self._client.close())
+        except ClientClosed:
+            return
+        finally:
+            self._thread.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BlockingOrderedConsumer:
+    """An ordered consumer whose messages are waited for; one thread at a time iterates."""
+
+    def __init__(self, consumer: OrderedConsumer, thread: LoopThread) -> None:
+        self._consumer = consumer
+        self._thread = thread
+        self._batch: deque[OrderedMessage] = deque()
+        self._last: OrderedMessage | None = None
+        self._closed = False
+
+    def open(self) -> Self:
+        """As `OrderedConsumer.open`."""
+        self._thread.run(self._consumer.open())
+        return self
+
+    def close(self) -> None:
+        """As `OrderedConsumer.close`; also ends an iteration of another thread."""
+        self._closed = True
+        self._thread.run(self._consumer.close())
+
+    @property
+    def state(self) -> OrderedState:
+        """As `OrderedConsumer.state`; messages on their way between the threads count as buffered."""
+
+        async def ask() -> OrderedState:
+            return self._consumer.state
+
+        state = self._thread.run(ask())
+        return dataclasses.replace(
+            state,
+            stream_seq=self._last.stream_seq if self._last else 0,
+            consumer_seq=self._last.consumer_seq if self._last else 0,
+            buffered=state.buffered + len(self._batch),
+        )
+
+    def next(self, timeout_s: float | None = None) -> OrderedMessage:
+        """The next message; TimeoutError if none came in time, ClientClosed if none will come."""
+
+        async def fetch() -> None:
+            async with asyncio.timeout(timeout_s):
+                # Put there over here: an interrupt of the thread that waits must not lose them.
+                self._batch.extend(await self._consumer.take(_BATCH))
+
+        if not self._batch and not self._closed:
+            self._thread.run(fetch())
+        if self._closed or not self._batch:
+            raise ClientClosed("the ordered consumer is closed")
+        self._last = self._batch.popleft()
+        return self._last
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> OrderedMessage:
+        try:
+            return self.next()
+        except ClientClosed:
+            if self._closed:
+                raise StopIteration from None
+            raise
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect_blocking(servers: str | list[str] = DEFAULT_URL, **options: Any) -> BlockingClient:
+    """As `connect`, for programs without an event loop."""
+    thread = LoopThread()
+    try:
+        return BlockingClient(thread.run(connect(servers, **options)), thread)
+    except BaseException:
+        thread.stop()
+        raise

@@ -1,0 +1,143 @@
+"""The configuration of an ordered consumer: what a user may say, and what is set without being said.
+
+Some fields must be absent and some may only have the value that they get anyway, so it matters whether a
+field was *provided*.  In a mapping a field is provided if it is there, whatever its value, but for None, zero
+and what is empty, which mean the same as nothing on the wire.  In a `ConsumerConfig` every zero is absent.
+
+Not here: checks that the server makes (filters that overlap, heartbeats that are too short).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from millstream.client.errors import Check, OrderedConfigError
+from millstream.client.start import StartAt
+from millstream.jsapi.codec import JsonError, decode_strict
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy, ReplayPolicy
+from millstream.jsapi.go_time import Time, format_time
+
+ALL_SUBJECTS: Final = ">"
+DEFAULT_HEARTBEAT_S: Final = 5.0
+ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000  # nothing is acknowledged, so nothing shall expire
+_SECOND: Final = 1_000_000_000
+
+# Fields that must not be provided at all.
+_ABSENT: Final = {
+    "durable_name": Check.DURABLE_NAME,
+    "deliver_subject": Check.DELIVER_SUBJECT,
+    "num_replicas": Check.NUM_REPLICAS,
+    "deliver_group": Check.DELIVER_GROUP,
+    "name": Check.BIND,
+    "direct": Check.DIRECT,
+    "sourcing": Check.DIRECT,
+    "max_waiting": Check.PULL,
+    "max_batch": Check.PULL,
+    "max_expires": Check.PULL,
+    "max_bytes": Check.PULL,
+    "priority_groups": Check.PULL,
+    "priority_policy": Check.PULL,
+    "priority_timeout": Check.PULL,
+}
+
+# Fields that may be provided with this value only.
+_FIXED: Final[dict[str, tuple[object, Check]]] = {
+    "ack_policy": (AckPolicy.NONE, Check.ACK_POLICY),
+    "max_deliver": (1, Check.MAX_DELIVER),
+    "flow_control": (True, Check.FLOW_CONTROL),
+    "mem_storage": (True, Check.MEM_STORAGE),
+}
+
+_START_FIELDS: Final = ("deliver_policy", "opt_start_seq", "opt_start_time")
+_FILTER_FIELDS: Final = ("filter_subject", "filter_subjects")
+
+UserConfig = Mapping[str, Any] | ConsumerConfig
+
+
+def ordered_config(
+    config: UserConfig | None = None,
+    *,
+    subjects: str | Sequence[str] = (ALL_SUBJECTS,),
+    start: StartAt = StartAt.FIRST,
+    heartbeat_s: float = DEFAULT_HEARTBEAT_S,
+    headers_only: bool = False,
+    replay: ReplayPolicy = ReplayPolicy.INSTANT,
+) -> ConsumerConfig:
+    """The complete configuration, but for name and deliver subject; OrderedConfigError if it can not be."""
+    provided = _provided(config or {})
+    for field, check in _ABSENT.items():
+        if field in provided:
+            raise OrderedConfigError(check, field)
+    for field, (value, check) in _FIXED.items():
+        if provided.get(field, value) != value:
+            raise OrderedConfigError(check, field)
+
+    if start != StartAt.FIRST:
+        _only_once(provided, "start", _START_FIELDS)
+        provided |= {
+            "deliver_policy": start.policy,
+            "opt_start_seq": start.sequence,
+            "opt_start_time": start.time,
+        }
+    filters = [subjects] if isinstance(subjects, str) else list(subjects)
+    if filters != [ALL_SUBJECTS]:
+        _only_once(provided, "subjects", _FILTER_FIELDS)
+        provided |= {"filter_subject": filters[0]} if len(filters) == 1 else {"filter_subjects": filters}
+    if heartbeat_s != DEFAULT_HEARTBEAT_S:
+        _only_once(provided, "heartbeat_s", ("idle_heartbeat",))
+        provided["idle_heartbeat"] = round(heartbeat_s * _SECOND)
+    if headers_only:
+        _only_once(provided, "headers_only", ("headers_only",))
+        provided["headers_only"] = True
+    if replay is not ReplayPolicy.INSTANT:
+        _only_once(provided, "replay", ("replay_policy",))
+        provided["replay_policy"] = replay
+    return _completed(_read(provided))
+
+
+def _completed(config: ConsumerConfig) -> ConsumerConfig:
+    config.ack_policy = AckPolicy.NONE
+    config.max_deliver = 1
+    config.flow_control = True
+    config.mem_storage = True
+    config.num_replicas = 1
+    config.ack_wait = ACK_WAIT_NS
+    config.idle_heartbeat = config.idle_heartbeat or round(DEFAULT_HEARTBEAT_S * _SECOND)
+    if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not config.filter_subjects:
+        config.filter_subject = config.filter_subject or ALL_SUBJECTS  # the server insists on one
+    return config
+
+
+def _provided(config: UserConfig) -> dict[str, Any]:
+    if isinstance(config, ConsumerConfig):
+        default = ConsumerConfig()
+        fields = msgspec.structs.asdict(config)
+        return {name: value for name, value in fields.items() if value != getattr(default, name)}
+    return {name: value for name, value in config.items() if not _absent(value)}
+
+
+def _absent(value: object) -> bool:
+    """Whether the wire has nothing for it; the zero of a time is 1970, which is something."""
+    return not isinstance(value, bool | Time) and value in (None, "", 0, [], (), {})
+
+
+def _only_once(provided: Mapping[str, Any], argument: str, fields: Sequence[str]) -> None:
+    for field in fields:
+        if field in provided:
+            raise OrderedConfigError(Check.GIVEN_TWICE, argument, f"also in the configuration as {field}")
+
+
+def _read(provided: Mapping[str, Any]) -> ConsumerConfig:
+    said = {name: value for name, value in provided.items() if not _absent(value)}
+    try:
+        return decode_strict(msgspec.json.encode(said, enc_hook=_write_time), ConsumerConfig)
+    except (JsonError, TypeError) as error:
+        raise OrderedConfigError(Check.UNREADABLE, "config", str(error)) from None
+
+
+def _write_time(value: object) -> str:
+    if isinstance(value, Time):
+        return format_time(value)
+    raise TypeError(f"{type(value).__name__} is no part of a configuration")

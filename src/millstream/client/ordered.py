@@ -1,0 +1,196 @@
+"""The ordered consumer: every message of a stream once, in stream order, whatever happens in between.
+
+    async with client.ordered("ORDERS", subjects="orders.eu.>") as messages:
+        async for message in messages:
+            print(message.stream_seq, message.subject, message.data)
+
+It is a push consumer of the server, with an inbox of its own, that is watched by its sequence and its
+heartbeats and replaced by another one when it lost a message or is gone itself.
+
+Not here: how that is done (reading), for programs without an event loop (blocking).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from millstream.client.api import Api
+from millstream.client.buffer import Buffer
+from millstream.client.errors import ClientClosed, ClientError
+from millstream.client.link import Link
+from millstream.client.message import OrderedMessage
+from millstream.client.reading import Reading
+from millstream.client.state import OrderedState
+from millstream.jsapi.consumer_types import ConsumerConfig
+
+Callback = Callable[[OrderedMessage], Awaitable[None] | None]
+
+
+class OrderedConsumer:
+    """Made by `Client.ordered`; open it with ``async with``.
+
+    It is an iterator of messages, unless it has a callback.  Iteration ends when the consumer is closed, and
+    raises what ended the reading otherwise, after the messages that had arrived before.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        api: Api,
+        stream: str,
+        config: ConsumerConfig,
+        *,
+        name_prefix: str = "",
+        buffer_messages: int,
+        buffer_bytes: int,
+        callback: Callback | None = None,
+    ) -> None:
+        self._stream = stream
+        self._buffer = Buffer(max_messages=buffer_messages, max_bytes=buffer_bytes)
+        self._ended = asyncio.Event()
+        self._reading = Reading(
+            link, api, stream, config, self._buffer, name_prefix=name_prefix, ended=self._ended.set
+        )
+        self._callback = callback
+        self._caller: asyncio.Task[None] | None = None
+        self._callback_failure: Exception | None = None
+        self._failure_told = False
+        self._stream_seq = 0
+        self._consumer_seq = 0
+
+    async def open(self) -> Self:
+        """Make the consumer on the server.  StreamNotFound and other refusals are raised here."""
+        await self._reading.open()
+        if self._callback is not None:
+            self._caller = asyncio.get_running_loop().create_task(self._call_back(self._callback))
+        return self
+
+    async def close(self) -> None:
+        """Stop reading and delete the consumer on the server; messages that nobody took are dropped."""
+        caller, self._caller = self._caller, None
+        if caller is not None and caller is not asyncio.current_task():
+            caller.cancel()
+            await asyncio.gather(caller, return_exceptions=True)
+        await self._reading.close()
+
+    @property
+    def state(self) -> OrderedState:
+        """How the reading is doing."""
+        reading = self._reading
+        return OrderedState(
+            phase=reading.phase,
+            stream=self._stream,
+            consumer_name=reading.consumer_name,
+            stream_seq=self._stream_seq,
+            consumer_seq=self._consumer_seq,
+            received_stream_seq=reading.progress.stream_seq,
+            buffered=self._buffer.messages,
+            pending=reading.pending,
+            resets=reading.resets,
+            last_reset=reading.last_reset,
+            last_heartbeat=reading.last_heartbeat,
+            last_error=reading.last_error,
+        )
+
+    # -- messages, one by one -------------------------------------------------------------------------
+
+    async def next(self, timeout_s: float | None = None) -> OrderedMessage:
+        """The next message; TimeoutError if none came in time, ClientClosed if none will come.
+
+        A call that is cancelled or timed out loses no message.
+        """
+        self._must_not_call_back()
+        async with asyncio.timeout(timeout_s):
+            message = await self._next()
+        if message is None:
+            raise ClientClosed("the ordered consumer is closed")
+        return message
+
+    async def take(self, limit: int) -> list[OrderedMessage]:
+        """At least one message and at most `limit`, without waiting for more; none if it is closed."""
+        self._must_not_call_back()
+        message = await self._next()
+        messages = []
+        while message is not None:
+            messages.append(message)
+            # Not `_next`: it may wait, and a call that is cancelled there would lose what it holds.
+            message = self._buffer.take_message() if len(messages) < limit else None
+        if messages:
+            self._handed_out(messages[-1])
+        return messages
+
+    def __aiter__(self) -> Self:
+        self._must_not_call_back()
+        return self
+
+    async def __anext__(self) -> OrderedMessage:
+        message = await self._next()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def _next(self) -> OrderedMessage | None:
+        """The next message, None after `close`."""
+        while True:
+            item = self._buffer.take()
+            if isinstance(item, OrderedMessage):
+                return self._handed_out(item)
+            if item is not None:
+                await self._reading.answer(item)
+            elif self._buffer.ended:
+                if self._reading.failure is not None:
+                    raise self._reading.failure
+                return None
+            else:
+                await self._buffer.wait()
+
+    def _handed_out(self, message: OrderedMessage) -> OrderedMessage:
+        self._stream_seq = message.stream_seq
+        self._consumer_seq = message.consumer_seq
+        return message
+
+    # -- or to a callback -----------------------------------------------------------------------------
+
+    async def wait(self) -> None:
+        """Return when the consumer is closed; raise what ended it otherwise, the callback's errors too."""
+        await self._ended.wait()
+        if self._caller is not None and self._caller is not asyncio.current_task():
+            await asyncio.wait({self._caller})  # it may still have messages to hand over
+        self._raise_failure()
+
+    async def _call_back(self, callback: Callback) -> None:
+        try:
+            while (message := await self._next()) is not None:
+                outcome = callback(message)
+                if inspect.isawaitable(outcome):
+                    await outcome
+        except Exception as error:
+            if error is not self._reading.failure:
+                self._callback_failure = error
+            await self._reading.close()
+
+    def _raise_failure(self) -> None:
+        failure = self._callback_failure or self._reading.failure
+        if failure is not None:
+            self._failure_told = True
+            raise failure
+
+    def _must_not_call_back(self) -> None:
+        if self._callback is not None:
+            raise ClientError("messages of this consumer go to its callback")
+
+    # -- async with -----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+        if error is None and self._callback is not None and not self._failure_told:
+            self._raise_failure()  # a callback has nobody else to tell

@@ -1,0 +1,341 @@
+"""The accounts block and subject mappings, one account at a time.
+
+What accounts promise each other (imports, exports) is checked in config.sharing, when all are known.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millstream.base.nkeys import KeyKind, NkeyError, decode
+from millstream.broker.options import (
+    GLOBAL_ACCOUNT,
+    Account,
+    AccountLimits,
+    AccountTrace,
+    Export,
+    ExportKind,
+    Import,
+    MapDestination,
+    ResponseType,
+    SubjectMapping,
+    User,
+)
+from millstream.config.errors import ConfigError, Location, Notes
+from millstream.config.fields import (
+    Reader,
+    between,
+    block,
+    boolean,
+    choice,
+    duration_text,
+    field,
+    integer,
+    items,
+    read_block,
+    refused,
+    secret,
+    string,
+    unsupported,
+    wrong,
+)
+from millstream.config.jetstream import read_account_jetstream
+from millstream.config.tree import Block, Entry
+from millstream.config.users import read_permissions, read_users, with_default_permissions
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.subjects.functions import TransformError
+from millstream.subjects.tokens import valid_publish_subject, valid_subject
+from millstream.subjects.transform import WeightedMapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountBlock:
+    account: Account
+    users: tuple[User, ...] = ()
+    jetstream: AccountJetStreamOptions | None = None
+    at: Location | None = None  # of the name
+    users_at: Location | None = None
+    places: dict[int, Location]  # where each import and export stands, by its id()
+
+
+def read_accounts(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
+    """A map of accounts, or a list of bare names."""
+    if isinstance(entry.value.data, list):
+        return _read_names(entry, notes)
+    accounts: list[AccountBlock] = []
+    for named in block(entry).values():
+        if named.used:  # a variable that happens to be defined among the accounts
+            continue
+        try:
+            accounts.append(_read_account(named, notes))
+        except ConfigError as error:
+            notes.errors.extend(error.problems)
+    return tuple(accounts)
+
+
+def _read_names(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
+    accounts: dict[str, AccountBlock] = {}
+    for item in items(entry):
+        name = string(item, notes)
+        _check_name(name, item)
+        if name in accounts:
+            raise refused(item, f'the account "{name}" is listed twice')
+        accounts[name] = AccountBlock(account=Account(name=name), at=item.at, places={})
+    return tuple(accounts.values())
+
+
+def _check_name(name: str, entry: Entry) -> None:
+    if name == GLOBAL_ACCOUNT:
+        raise ConfigError(f'"{name}" is a reserved account', entry.at)
+
+
+def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
+    _check_name(entry.key, entry)
+    settings = read_block(block(entry), _ACCOUNT, notes)
+    users: tuple[User, ...] = settings.get("users", ())
+    if (permissions := settings.get("default_permissions")) is not None:
+        users = with_default_permissions(users, permissions)
+    exports, imports = settings.get("exports", []), settings.get("imports", [])
+    return AccountBlock(
+        account=Account(
+            name=entry.key,
+            limits=settings.get("limits", AccountLimits()),
+            exports=tuple(export for export, _ in exports),
+            imports=tuple(imported for imported, _ in imports),
+            mappings=settings.get("mappings", ()),
+            trace=settings.get("trace"),
+        ),
+        users=tuple(replace(user, account=entry.key) for user in users),
+        jetstream=settings.get("jetstream"),
+        at=entry.at,
+        users_at=settings.at("users"),
+        places={id(shared): at for shared, at in (*exports, *imports)},
+    )
+
+
+def _read_account_nkey(entry: Entry, notes: Notes) -> dict[str, Any]:
+    """Checked for its shape; outside of operator mode nothing is done with it, here or there."""
+    try:
+        kind, _ = decode(secret(entry, notes))
+    except NkeyError as error:
+        raise refused(entry, f"not a valid public nkey for an account: {error}") from error
+    if kind is not KeyKind.ACCOUNT:
+        raise refused(entry, "not a valid public nkey for an account")
+    return {}
+
+
+def _read_limits(entry: Entry, notes: Notes) -> AccountLimits:
+    return AccountLimits(**read_block(block(entry), _LIMITS, notes))
+
+
+def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
+    """A subject, or a map of one and how much of what is sampled elsewhere is sampled here."""
+    if not isinstance(entry.value.data, Block):
+        return AccountTrace(dest=_read_trace_dest(entry, notes))
+    settings = read_block(block(entry), _TRACE, notes, whole=True)
+    if "dest" in settings:
+        return AccountTrace(**settings)
+    if settings:  # nats-server only warns
+        raise refused(entry, "`sampling` needs a `dest`")
+    return None
+
+
+def _read_trace_dest(entry: Entry, notes: Notes) -> str:
+    dest = string(entry, notes)
+    if not valid_publish_subject(dest.encode()):
+        raise refused(entry, f'Trace destination "{dest}" is not valid')
+    return dest
+
+
+def _read_sampling(entry: Entry, notes: Notes) -> int:
+    sampling = _read_weight(entry, notes)
+    if not sampling:
+        raise refused(entry, "sampling is from 1 to 100 percent")
+    return sampling
+
+
+def _read_leaf_limit(entry: Entry, notes: Notes) -> dict[str, Any]:
+    """Checked only: no leaf node ever connects, so every limit of them is kept."""
+    integer(entry, notes)
+    return {}
+
+
+def _each(read: Reader) -> Reader:
+    """Every item of a list of maps, with its place; a bad one does not hide the others."""
+
+    def read_all(entry: Entry, notes: Notes) -> list[tuple[Any, Location]]:
+        results: list[tuple[Any, Location]] = []
+        for item in items(entry):
+            try:
+                results.append((read(item, notes), item.at))
+            except ConfigError as error:
+                notes.errors.extend(error.problems)
+        return results
+
+    return read_all
+
+
+def _kind(settings: dict[str, Any], entry: Entry) -> ExportKind:
+    kinds = [kind for kind in ExportKind if kind.value in settings]
+    if len(kinds) != 1:
+        raise refused(entry, "each entry needs either `stream` or `service`")
+    return kinds[0]
+
+
+def _read_export(entry: Entry, notes: Notes) -> Export:
+    settings = read_block(block(entry), _EXPORT, notes, whole=True)
+    kind = _kind(settings, entry)
+    if kind is ExportKind.STREAM and "allow_trace" in settings:
+        raise refused(entry, "Detected allow_trace directive on non-service")
+    if kind is ExportKind.STREAM and (settings.keys() & {"response_type", "response_threshold_s"}):
+        raise refused(entry, "a stream has no responses")
+    subject = settings.pop(kind.value)
+    position = settings.get("account_token_position", 0)
+    tokens = subject.split(".")
+    if position and (position > len(tokens) or tokens[position - 1] != "*"):
+        raise refused(entry, f'account_token_position: token {position} of "{subject}" is not a *')
+    return Export(kind=kind, subject=subject, **settings)
+
+
+def _read_import(entry: Entry, notes: Notes) -> Import:
+    settings = read_block(block(entry), _IMPORT, notes, whole=True)
+    kind = _kind(settings, entry)
+    source = settings.pop(kind.value)
+    if kind is ExportKind.STREAM and settings.get("prefix") and settings.get("to"):
+        raise refused(entry, "a stream import cannot have both `prefix` and `to`")
+    if kind is ExportKind.SERVICE and settings.get("prefix"):
+        raise refused(entry, "only a stream import can have a `prefix`")
+    if kind is ExportKind.SERVICE and "allow_trace" in settings:
+        raise refused(entry, "Detected allow_trace directive on a non-stream")
+    if kind is ExportKind.STREAM and settings.get("share"):
+        raise refused(entry, "only a service import can be shared")
+    return Import(kind=kind, **source, **settings)
+
+
+def _read_source(entry: Entry, notes: Notes) -> dict[str, Any]:
+    settings = read_block(block(entry), _SOURCE, notes, whole=True)
+    if not settings.get("account") or not settings.get("subject"):
+        raise refused(entry, "expected an account and a subject")
+    return dict(settings)
+
+
+def _read_account_list(entry: Entry, notes: Notes) -> tuple[str, ...] | None:
+    # An empty list is no list: the export stays public, as in nats-server.
+    return tuple(string(item, notes) for item in items(entry)) or None
+
+
+def _read_threshold(entry: Entry, notes: Notes) -> float:
+    threshold = duration_text(entry, notes)
+    if threshold <= 0:
+        raise refused(entry, "must be longer than nothing")
+    return threshold
+
+
+def read_mappings(entry: Entry, notes: Notes) -> tuple[SubjectMapping, ...]:
+    """Source subjects with one destination, or several that share the traffic."""
+    mappings: list[SubjectMapping] = []
+    for source in block(entry).values():
+        try:
+            mappings.append(_read_mapping(source, notes))
+        except ConfigError as error:
+            notes.errors.extend(error.problems)
+    return tuple(mappings)
+
+
+def _read_mapping(entry: Entry, notes: Notes) -> SubjectMapping:
+    if not valid_subject(entry.key.encode()):
+        raise ConfigError(f'Subject "{entry.key}" is not a valid subject', entry.at)
+    data = entry.value.data
+    if isinstance(data, str):
+        destinations = [MapDestination(subject=data)]
+    elif isinstance(data, list):
+        destinations = [_read_destination(item, notes) for item in items(entry)]
+    elif isinstance(data, Block):
+        destinations = [_read_destination(entry, notes)]
+    else:
+        raise wrong(entry, "a subject, a map or a list of maps")
+    try:
+        WeightedMapping(entry.key, [(to.subject, to.weight) for to in destinations], random.Random(0))
+    except TransformError as error:
+        raise ConfigError(f'Error adding mapping for "{entry.key}": {error}', entry.at) from error
+    return SubjectMapping(source=entry.key, destinations=tuple(destinations))
+
+
+def _read_destination(entry: Entry, notes: Notes) -> MapDestination:
+    settings = read_block(block(entry), _DESTINATION, notes, whole=True)
+    if not settings.get("subject") or "weight" not in settings:
+        raise ConfigError("a mapping destination needs `destination` and `weight`", entry.at)
+    return MapDestination(**settings)
+
+
+def _read_weight(entry: Entry, notes: Notes) -> int:
+    data = entry.value.data
+    if isinstance(data, str) and data.removesuffix("%").isdecimal():
+        weight = int(data.removesuffix("%"))
+    else:
+        weight = integer(entry, notes)
+    if not 0 <= weight <= 100:
+        raise refused(entry, f"{weight} is not a percentage")
+    return weight
+
+
+_SOURCE = (field("account", string, "account"), field("subject", string, "subject"))
+
+_RESPONSE_TYPES = {
+    "single": ResponseType.SINGLETON,
+    "singleton": ResponseType.SINGLETON,
+    "stream": ResponseType.STREAM,
+    "chunk": ResponseType.CHUNKED,
+    "chunked": ResponseType.CHUNKED,
+}
+
+_EXPORT = (
+    field("stream", string, "stream"),
+    field("service", string, "service"),
+    field("accounts", _read_account_list, "accounts"),
+    field("response_type response", choice(_RESPONSE_TYPES), "response_type"),
+    field(
+        "response_threshold threshold response_max_time response_time",
+        _read_threshold,
+        "response_threshold_s",
+    ),
+    field("account_token_position", between(0), "account_token_position"),
+    field("latency", unsupported("latency sampling of services")),
+    field("allow_trace", boolean, "allow_trace"),
+)
+
+_IMPORT = (
+    field("stream", _read_source, "stream"),
+    field("service", _read_source, "service"),
+    field("prefix", string, "prefix"),
+    field("to", string, "to"),
+    field("share", boolean, "share"),
+    field("allow_trace", boolean, "allow_trace"),
+)
+
+_DESTINATION = (
+    field("destination dest", string, "subject"),
+    field("weight", _read_weight, "weight"),
+    field("cluster", unsupported("mappings for a cluster", harmless=("",))),
+)
+
+_TRACE = (field("dest", _read_trace_dest, "dest"), field("sampling", _read_sampling, "sampling"))
+
+_LIMITS = (
+    field("max_connections max_conn", integer, "max_connections"),
+    field("max_subscriptions max_subs", integer, "max_subscriptions"),
+    field("max_payload max_pay", integer, "max_payload"),
+    field("max_leafnodes max_leafs", _read_leaf_limit),
+)
+
+_ACCOUNT = (
+    field("users", read_users, "users"),
+    field("nkey", _read_account_nkey),
+    field("imports", _each(_read_import), "imports"),
+    field("exports", _each(_read_export), "exports"),
+    field("jetstream", read_account_jetstream, "jetstream"),
+    field("default_permissions", read_permissions, "default_permissions"),
+    field("mappings maps", read_mappings, "mappings"),
+    field("limits", _read_limits, "limits"),
+    field("msg_trace trace_dest", _read_trace, "trace"),
+)

@@ -1,0 +1,78 @@
+"""What can be wrong with a configuration, and where.
+
+A file is read to its end before anybody is told: `Notes` gathers every problem and every warning,
+and `Notes.check` raises one `ConfigError` that carries them all.
+"""
+
+from dataclasses import dataclass, field
+
+from millstream.base.errors import MillstreamError
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class ConfigError(MillstreamError):
+    """The configuration cannot be used.  `problems` holds all of them when there are several."""
+
+    def __init__(
+        self, reason: str, at: Location | None = None, problems: "tuple[ConfigError, ...]" = ()
+    ) -> None:
+        self.reason = reason
+        self.at = at
+        self.file = at.file if at else None
+        self.line = at.line if at else None
+        self.column = at.column if at else None
+        self.problems = problems or (self,)
+        super().__init__("\n".join(map(str, problems)) if problems else f"{at}: {reason}" if at else reason)
+
+
+class AlreadyNoted(ConfigError):
+    """Nothing can be made of a block, and its mistakes are noted: there is nothing more to say."""
+
+    def __init__(self) -> None:
+        super().__init__("the block has mistakes")
+        self.problems = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWarning:
+    """Something that works but was hardly meant; a configuration check fails on it."""
+
+    at: Location | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.reason}" if self.at else self.reason
+
+
+@dataclass(slots=True)
+class Notes:
+    """Everything found while one configuration is read."""
+
+    errors: list[ConfigError] = field(default_factory=list)
+    warnings: list[ConfigWarning] = field(default_factory=list)
+
+    def error(self, reason: str, at: Location | None = None) -> None:
+        self.errors.append(ConfigError(reason, at))
+
+    def warn(self, reason: str, at: Location | None = None) -> None:
+        self.warnings.append(ConfigWarning(at, reason))
+
+    def check(self) -> None:
+        """Raise if anything was wrong."""
+        if not self.errors:
+            return
+        first = self.errors[0]
+        if len(self.errors) == 1:
+            raise first
+        raise ConfigError(first.reason, first.at, tuple(self.errors))

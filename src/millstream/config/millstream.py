@@ -1,0 +1,61 @@
+"""The `millstream` block: what nats-server does not have.
+
+    millstream {
+        arrow {
+            listen: "0.0.0.0:8223"       # or host and port; without a port, a free one on loopback
+            advertise: "streams.example.com:8223"
+            max_clients: 32
+        }
+    }
+
+`arrow: false` switches the endpoint off.
+"""
+
+from typing import Any
+
+from millstream.config.errors import Notes
+from millstream.config.fields import (
+    between,
+    block,
+    boolean,
+    field,
+    listen,
+    port,
+    read_block,
+    refused,
+    split_host_port,
+    string,
+)
+from millstream.config.tree import Block, Entry
+
+
+def read_millstream(entry: Entry, notes: Notes) -> dict[str, Any]:
+    return dict(read_block(block(entry), _MILLSTREAM, notes))
+
+
+def _read_arrow(entry: Entry, notes: Notes) -> dict[str, Any]:
+    if not isinstance(entry.value.data, Block):
+        return {"arrow_enabled": boolean(entry, notes)}
+    return {f"arrow_{name}": value for name, value in read_block(entry.value.data, _ARROW, notes).items()}
+
+
+def _read_advertise(entry: Entry, notes: Notes) -> str:
+    text = string(entry, notes)
+    if ":" in text:
+        try:
+            split_host_port(text)
+        except ValueError as error:
+            raise refused(entry, str(error)) from error
+    return text
+
+
+_ARROW = (
+    field("enabled", boolean, "enabled"),
+    field("listen", listen()),
+    field("host net", string, "host"),
+    field("port", port, "port"),
+    field("advertise", _read_advertise, "advertise"),
+    field("max_clients", between(1, 1024), "max_clients"),
+)
+
+_MILLSTREAM = (field("arrow", _read_arrow),)

@@ -1,0 +1,91 @@
+"""What can be configured about a server process as a whole, as frozen values.
+
+Each package declares its own options; here are those of the process around them and the value that
+joins all.  Durations are seconds, sizes are bytes.
+"""
+
+from dataclasses import dataclass, field
+
+from millstream.arrow.options import ArrowOptions
+from millstream.broker.options import BrokerOptions, TlsOptions
+from millstream.jetstream.options import JetStreamOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorOptions:
+    """The HTTP endpoints.  At most one of the ports is set; -1: pick one."""
+
+    host: str = "0.0.0.0"
+    http_port: int | None = None  # None: off
+    https_port: int | None = None  # None: off
+    base_path: str = "/"
+    tls: TlsOptions | None = None  # of `https_port`
+
+    @property
+    def enabled(self) -> bool:
+        return self.http_port is not None or self.https_port is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    file: str = ""  # empty: standard error
+    size_limit: int = 0  # bytes of a file before it is rotated; 0: never
+    max_files: int = 0  # rotated files to keep, the current one counted; 0: all
+    time: bool = True
+    utc: bool = False
+    debug: bool = False
+    trace: bool = False  # the same value as `BrokerOptions.trace`
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOptions:
+    pid_file: str = ""
+    ports_file_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the command line sets; None leaves it to the file or the default."""
+
+    host: str | None = None
+    port: int | None = None
+    server_name: str | None = None
+    client_advertise: str | None = None
+    http_port: int | None = None
+    https_port: int | None = None
+    username: str | None = None
+    password: str | None = None
+    token: str | None = None
+    debug: bool | None = None
+    trace: bool | None = None
+    trace_verbose: bool | None = None
+    max_traced_message: int | None = None
+    log_file: str | None = None
+    log_size_limit: int | None = None
+    log_time: bool | None = None
+    log_utc: bool | None = None
+    log_json: bool | None = None
+    pid_file: str | None = None
+    ports_file_dir: str | None = None
+    jetstream: bool | None = None
+    store_dir: str | None = None
+    arrow_port: int | None = None  # 0 switches the endpoint off
+    tls: bool | None = None  # False switches the file's TLS off
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_ca: str | None = None
+    tls_verify: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    broker: BrokerOptions = field(default_factory=BrokerOptions)
+    jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)
+    monitor: MonitorOptions = MonitorOptions()
+    arrow: ArrowOptions = field(default_factory=ArrowOptions)
+    log: LogOptions = LogOptions()
+    process: ProcessOptions = ProcessOptions()
+    config_file: str = ""
+    config_digest: str = ""  # `sha256:…` of the parsed file
+    overrides: Overrides = Overrides()  # kept so that a reload can apply them again

@@ -1,0 +1,166 @@
+"""What a changed configuration means for a running server.
+
+`plan_reload` compares two sets of options and splits the differences: those that can be taken over while
+clients stay connected, by the part of the server that has to act, and those that need a restart, for
+which it raises.  The split is nats-server's.  Nothing here acts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from millstream.broker.options import TlsOptions
+from millstream.config.errors import ConfigError
+from millstream.config.options import ServerOptions
+from millstream.jetstream.options import JetStreamOptions
+
+
+class Area(StrEnum):
+    """Who has to act on a change."""
+
+    LOG = "log"
+    TRACE = "trace"
+    LIMITS = "limits"  # values that connections read, or that INFO tells them
+    AUTHORIZATION = "authorization"  # check again who is connected
+    ACCOUNTS = "accounts"  # limits, exports, imports and mappings
+    TLS = "tls"  # of connections to come
+    IDENTITY = "identity"  # what monitoring and INFO say about the server
+    PROCESS = "process"
+    JETSTREAM = "jetstream"
+
+
+_RELOADABLE: Final = {
+    "broker.client_advertise": Area.IDENTITY,
+    "broker.server_tags": Area.IDENTITY,
+    "broker.server_metadata": Area.IDENTITY,
+    "broker.max_control_line": Area.LIMITS,
+    "broker.max_payload": Area.LIMITS,
+    "broker.max_connections": Area.LIMITS,
+    "broker.ping_interval_s": Area.LIMITS,
+    "broker.ping_max": Area.LIMITS,
+    "broker.write_deadline_s": Area.LIMITS,
+    "broker.no_fast_producer_stall": Area.LIMITS,
+    "broker.max_traced_message": Area.TRACE,
+    "broker.trace": Area.TRACE,
+    "broker.trace_verbose": Area.TRACE,
+    "broker.accounts": Area.ACCOUNTS,
+    "broker.mappings": Area.ACCOUNTS,
+    "broker.authorization.token": Area.AUTHORIZATION,
+    "broker.authorization.username": Area.AUTHORIZATION,
+    "broker.authorization.password": Area.AUTHORIZATION,
+    "broker.authorization.users": Area.AUTHORIZATION,
+    "broker.authorization.timeout_s": Area.AUTHORIZATION,
+    "broker.tls": Area.TLS,
+    "broker.websocket.tls": Area.TLS,
+    "monitor.tls": Area.TLS,
+    "log.file": Area.LOG,
+    "log.time": Area.LOG,
+    "log.utc": Area.LOG,
+    "log.debug": Area.LOG,
+    "log.trace": Area.LOG,
+    "process.pid_file": Area.PROCESS,
+    "process.ports_file_dir": Area.PROCESS,
+    "jetstream.enabled": Area.JETSTREAM,
+    "jetstream.accounts": Area.JETSTREAM,
+}
+_PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
+_OPENED: Final = ("broker.authorization", "broker.websocket")  # compared field by field
+_FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
+_SECRET: Final = ("authorization", "websocket", "tls")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    name: str  # of the option, as `broker.max_payload`
+    old: Any
+    new: Any
+    area: Area
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadPlan:
+    """`options` are what the server has once all changes are taken over."""
+
+    options: ServerOptions
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def areas(self) -> frozenset[Area]:
+        return frozenset(change.area for change in self.changes)
+
+
+def plan_reload(old: ServerOptions, new: ServerOptions) -> ReloadPlan:
+    """How to get from `old` to `new`; raises ConfigError, naming each option that needs a restart."""
+    if new.broker.port == -1:
+        # "Any port" is satisfied by the one we have.
+        new = replace(new, broker=replace(new.broker, port=old.broker.port))
+    changes: list[Change] = []
+    refused: list[ConfigError] = []
+    for name, before, after in _differences(old, new):
+        area, reason = _judge(name, before, after, old, new)
+        if area is None:
+            refused.append(ConfigError(f"config reload not supported for {reason}"))
+        else:
+            changes.append(Change(name, before, after, area))
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise ConfigError(refused[0].reason, problems=tuple(refused))
+    return ReloadPlan(new, tuple(changes))
+
+
+def _differences(old: ServerOptions, new: ServerOptions) -> Iterator[tuple[str, Any, Any]]:
+    for part in _PARTS:
+        yield from _compare(part, getattr(old, part), getattr(new, part))
+
+
+def _compare(prefix: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    for field in fields(old):
+        name = f"{prefix}.{field.name}"
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if before == after:
+            continue
+        if name in _OPENED and is_dataclass(before) and is_dataclass(after):
+            yield from _compare(name, before, after)
+        else:
+            yield name, before, after
+
+
+def _judge(
+    name: str, before: Any, after: Any, old: ServerOptions, new: ServerOptions
+) -> tuple[Area | None, str]:
+    """The area of a change, or None and what to say about it."""
+    secret = any(word in name for word in _SECRET)
+    key = name.partition(".")[2].removesuffix("_s")
+    reason = key if secret else f"{key}: old={before}, new={after}"
+    if name == "broker.authorization.no_auth_user":
+        # It may go if its user goes with it; whoever came in by it is then checked again.
+        gone = not after and before not in {user.name for user in new.broker.authorization.users}
+        return (Area.AUTHORIZATION, "") if gone else (None, reason)
+    if name in ("broker.tls", "monitor.tls", "broker.websocket.tls"):
+        fixed = [part for part in _FIXED_TLS if _tls_part(before, part) != _tls_part(after, part)]
+        return (None, f"{key}.{fixed[0]}") if fixed else (Area.TLS, "")
+    if name.startswith("jetstream.") and name not in _RELOADABLE:
+        return _judge_jetstream(name, before, after, old.jetstream, new.jetstream)
+    return _RELOADABLE.get(name), reason
+
+
+def _tls_part(tls: TlsOptions | None, part: str) -> Any:
+    return getattr(tls, part) if tls else 0 if part == "connection_rate_limit" else False
+
+
+def _judge_jetstream(
+    name: str, before: Any, after: Any, old: JetStreamOptions, new: JetStreamOptions
+) -> tuple[Area | None, str]:
+    if not (old.enabled and new.enabled):
+        return Area.JETSTREAM, ""  # it is off, or is about to start or stop as a whole
+    if name in ("jetstream.max_memory", "jetstream.max_file"):
+        if before is None or after is None:
+            return None, "jetstream dynamic max memory and store"
+        if after < before:
+            return None, "decreasing jetstream max memory and store"
+        return Area.JETSTREAM, ""
+    if name == "jetstream.store_dir":
+        return None, "jetstream storage directory"
+    return None, f"{name}: old={before}, new={after}"

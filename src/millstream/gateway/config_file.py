@@ -1,0 +1,260 @@
+"""Settings from httpmq's YAML file, with sections of our own beside httpmq's.
+
+Every key may be missing, and then has its default.  A key that nobody knows is an error: a setting that does
+nothing helps nobody.  httpmq's file says where each group listens; a gateway that serves both opens both
+addresses, and serves everything on each.
+
+    nats:         server_uri, connect_timeout_sec, reconnect: {max_attempts, wait_interval_sec}
+                  and: user, password, token, nkey_seed, credentials_file, tls, domain, inbox_prefix,
+                  request_timeout_sec, publish_timeout_sec, pooled_links, pooled_link_idle_sec
+    management:   endpoint_config: {path_prefix}
+    dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
+                  idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
+    gateway:      tls, auth, cors, limits, logging, strict, relaxed_names, metrics_path
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from millstream.base.errors import MillstreamError
+from millstream.gateway.settings import (
+    BOTH_GROUPS,
+    DATAPLANE_PORT,
+    MANAGEMENT_PORT,
+    Auth,
+    Cors,
+    Group,
+    Limits,
+    Listener,
+    Logging,
+    Nats,
+    Settings,
+    Tls,
+)
+
+_PORTS: Final = {Group.MANAGEMENT: MANAGEMENT_PORT, Group.DATAPLANE: DATAPLANE_PORT}
+
+
+class ConfigFileError(MillstreamError):
+    """The file can not be read, or says something that is not understood."""
+
+
+class _Reconnect(msgspec.Struct, forbid_unknown_fields=True):
+    max_attempts: int = -1
+    wait_interval_sec: float = 2.0
+
+
+class _Nats(msgspec.Struct, forbid_unknown_fields=True):
+    server_uri: str | list[str] = "nats://127.0.0.1:4222"
+    connect_timeout_sec: float = 30.0
+    reconnect: _Reconnect = msgspec.field(default_factory=_Reconnect)
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey_seed: str = ""
+    credentials_file: Path | None = None
+    tls: Tls | None = None
+    domain: str = ""
+    inbox_prefix: str = "_INBOX"
+    request_timeout_sec: float = 5.0
+    publish_timeout_sec: float = 5.0
+    pooled_links: int = 256
+    pooled_link_idle_sec: float = 60.0
+
+    def settings(self) -> Nats:
+        uri = self.server_uri
+        servers = [part.strip() for part in uri.split(",")] if isinstance(uri, str) else uri
+        return Nats(
+            servers=tuple(servers),
+            user=self.user,
+            password=self.password,
+            token=self.token,
+            nkey_seed=self.nkey_seed,
+            credentials_file=self.credentials_file,
+            tls=self.tls,
+            domain=self.domain,
+            inbox_prefix=self.inbox_prefix,
+            connect_timeout_s=self.connect_timeout_sec,
+            reconnect_wait_s=self.reconnect.wait_interval_sec,
+            reconnect_attempts=self.reconnect.max_attempts,
+            request_timeout_s=self.request_timeout_sec,
+            publish_timeout_s=self.publish_timeout_sec,
+            pooled_links=self.pooled_links,
+            pooled_link_idle_s=self.pooled_link_idle_sec,
+        )
+
+
+class _Endpoint(msgspec.Struct, forbid_unknown_fields=True):
+    path_prefix: str = "/"
+
+
+class _Server(msgspec.Struct, forbid_unknown_fields=True):
+    listen_on: str | None = None
+    listen_port: int | None = None
+    read_timeout_sec: float | None = None
+    write_timeout_sec: float | None = None
+    idle_timeout_sec: float | None = None
+
+
+class _RequestLog(msgspec.Struct, forbid_unknown_fields=True):
+    request_id_header: str | None = None
+    do_not_log_headers: list[str] | None = None
+
+
+class _Api(msgspec.Struct, forbid_unknown_fields=True):
+    server_config: _Server = msgspec.field(default_factory=_Server)
+    logging_config: _RequestLog = msgspec.field(default_factory=_RequestLog)
+
+
+class _Group(msgspec.Struct, forbid_unknown_fields=True):
+    endpoint_config: _Endpoint = msgspec.field(default_factory=_Endpoint)
+    api_server: _Api = msgspec.field(default_factory=_Api)
+
+
+class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
+    tls: Tls | None = None
+    auth: Auth = Auth()
+    cors: Cors = Cors()
+    limits: Limits = Limits()
+    logging: Logging = Logging()
+    strict: bool = True
+    relaxed_names: bool = False
+    metrics_path: str = "/metrics"
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    nats: _Nats = msgspec.field(default_factory=_Nats)
+    management: _Group | None = None
+    dataplane: _Group | None = None
+    gateway: _Gateway = msgspec.field(default_factory=_Gateway)
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """What the command line says; it wins over the file."""
+
+    servers: tuple[str, ...] = ()
+    management: bool = False
+    dataplane: bool = False
+    host: str | None = None
+    port: int | None = None
+    credentials_file: Path | None = None
+    access_log: bool = False
+    log_level: str | None = None
+    json_log: bool = False
+
+    @property
+    def groups(self) -> frozenset[Group]:
+        return (
+            BOTH_GROUPS
+            if self.management == self.dataplane
+            else frozenset([Group.MANAGEMENT if self.management else Group.DATAPLANE])
+        )
+
+    def over(self, settings: Settings) -> Settings:
+        replace = msgspec.structs.replace
+        nats, listeners, logging = settings.nats, settings.listeners, settings.logging
+        if self.servers:
+            nats = replace(nats, servers=self.servers)
+        if self.credentials_file is not None:
+            nats = replace(nats, credentials_file=self.credentials_file)
+        if self.host is not None:
+            listeners = tuple(replace(listener, host=self.host) for listener in listeners)
+        if self.port is not None:
+            listeners = (replace(listeners[0], port=self.port),)
+        logging = replace(
+            logging,
+            level=self.log_level or logging.level,
+            json=self.json_log or logging.json,
+            access=self.access_log or logging.access,
+        )
+        return replace(settings, nats=nats, listeners=listeners, logging=logging)
+
+
+def load_settings(path: Path | None, flags: Flags | None = None) -> Settings:
+    """The settings of a file (without one, the defaults) and of the command line."""
+    flags = flags or Flags()
+    return flags.over(_settings(_File() if path is None else _read(path), flags.groups))
+
+
+def _read(path: Path) -> _File:
+    try:
+        document: Any = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigFileError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigFileError(f"{path}: not YAML: {error}") from error
+    try:
+        return msgspec.convert({} if document is None else _without_nulls(document), _File)
+    except msgspec.ValidationError as error:
+        raise ConfigFileError(f"{path}: {error}") from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """A key without a value is a key that is missing."""
+    if isinstance(value, dict):
+        return {str(key): _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _settings(file: _File, groups: frozenset[Group]) -> Settings:
+    sections = {Group.MANAGEMENT: file.management, Group.DATAPLANE: file.dataplane}
+    listeners: list[Listener] = []
+    limits, logging, request_id_header = file.gateway.limits, file.gateway.logging, "Httpmq-Request-ID"
+    for group in (Group.MANAGEMENT, Group.DATAPLANE):
+        section = sections[group]
+        if group not in groups:
+            continue
+        if section is None:
+            continue
+        listeners.append(_listener(section, group, groups))
+        limits = _limits(limits, section.api_server.server_config)
+        request_log = section.api_server.logging_config
+        if request_log.request_id_header:
+            request_id_header = request_log.request_id_header
+        if request_log.do_not_log_headers is not None:
+            logging = msgspec.structs.replace(
+                logging, do_not_log_headers=tuple(request_log.do_not_log_headers)
+            )
+    if not listeners:
+        port = MANAGEMENT_PORT if Group.MANAGEMENT in groups else DATAPLANE_PORT
+        listeners.append(Listener(port=port, groups=groups))
+    return Settings(
+        nats=file.nats.settings(),
+        listeners=tuple(listeners),
+        tls=file.gateway.tls,
+        auth=file.gateway.auth,
+        cors=file.gateway.cors,
+        limits=limits,
+        logging=logging,
+        request_id_header=request_id_header,
+        strict=file.gateway.strict,
+        relaxed_names=file.gateway.relaxed_names,
+        metrics_path=file.gateway.metrics_path,
+    )
+
+
+def _listener(section: _Group, group: Group, groups: frozenset[Group]) -> Listener:
+    server = section.api_server.server_config
+    return Listener(
+        host=server.listen_on if server.listen_on is not None else "0.0.0.0",
+        port=server.listen_port if server.listen_port is not None else _PORTS[group],
+        groups=groups,
+        path_prefix=section.endpoint_config.path_prefix,
+    )
+
+
+def _limits(limits: Limits, server: _Server) -> Limits:
+    """httpmq's timeouts in ours; no timeout ends a subscription."""
+    if server.read_timeout_sec is not None:
+        seconds = server.read_timeout_sec
+        limits = msgspec.structs.replace(limits, head_timeout_s=seconds, body_timeout_s=seconds)
+    if server.write_timeout_sec is not None:
+        limits = msgspec.structs.replace(limits, write_timeout_s=server.write_timeout_sec)
+    if server.idle_timeout_sec is not None:
+        limits = msgspec.structs.replace(limits, idle_timeout_s=server.idle_timeout_sec)
+    return limits

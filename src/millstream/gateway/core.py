@@ -1,0 +1,42 @@
+"""What every route of a gateway shares: its settings, its links to NATS, and whether it is being stopped."""
+
+from __future__ import annotations
+
+import asyncio
+
+from millstream.gateway.access_log import AccessLog
+from millstream.gateway.auth import Authenticator
+from millstream.gateway.cors import CrossOrigin
+from millstream.gateway.links import Links
+from millstream.gateway.metrics import Metrics
+from millstream.gateway.rate import RateLimit
+from millstream.gateway.settings import Settings
+
+
+class Core:
+    """Made once for a gateway; `start` and `stop` are called by the ASGI lifespan or by the server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.links = Links(settings.nats)
+        self.authenticator = Authenticator(settings.auth)
+        self.rate = RateLimit(settings.limits.rate, settings.limits.burst)
+        self.cross_origin = CrossOrigin(settings.cors, settings.request_id_header)
+        self.metrics = Metrics()
+        self.published = self.metrics.published.labels("v1")
+        self.published_v2 = self.metrics.published.labels("v2")
+        self.delivered = self.metrics.delivered.labels("v1")
+        self.access_log = AccessLog(settings.logging)
+        self.stopping = asyncio.Event()  # set: streams say goodbye and end
+        self._running = 0
+
+    async def start(self) -> None:
+        self._running += 1
+        if self._running == 1:
+            self.links.start()
+
+    async def stop(self) -> None:
+        self.stopping.set()
+        self._running -= 1
+        if self._running == 0:
+            await self.links.close()

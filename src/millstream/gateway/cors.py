@@ -1,0 +1,67 @@
+"""Cross-origin requests: which headers an answer to a page of another origin gets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.settings import Cors
+
+_METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+_ALLOWED: Final = (
+    "Authorization",
+    "Content-Type",
+    "If-Match",
+    "If-None-Match",
+    "Idempotency-Key",
+    "Last-Event-ID",
+)
+_EXPOSED: Final = ("ETag", "Retry-After", "Location")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class CrossOrigin:
+    """Headers for callers whose `Origin` is in the settings; browsers keep others out."""
+
+    def __init__(self, settings: Cors, request_id_header: str) -> None:
+        self.enabled = bool(settings.origins)
+        self._any = "*" in settings.origins
+        self._origins = frozenset(settings.origins)
+        self._credentials = settings.credentials
+        self._max_age = str(settings.max_age_s).encode()
+        self._allowed = ", ".join((*_ALLOWED, request_id_header, *settings.headers)).encode()
+        self._exposed = ", ".join((*_EXPOSED, request_id_header)).encode()
+
+    def headers_for(self, origin: str) -> Headers:
+        """For any answer."""
+        if not origin or not (self._any or origin in self._origins):
+            return [(b"vary", b"Origin")]
+        # An answer for any origin may not come with credentials, so that one is named.
+        named = b"*" if self._any and not self._credentials else origin.encode("latin-1")
+        headers = [
+            (b"access-control-allow-origin", named),
+            (b"access-control-expose-headers", self._exposed),
+            (b"vary", b"Origin"),
+        ]
+        if self._credentials:
+            headers.append((b"access-control-allow-credentials", b"true"))
+        return headers
+
+    def is_preflight(self, exchange: Exchange) -> bool:
+        return exchange.method == "OPTIONS" and bool(exchange.header(b"access-control-request-method"))
+
+    async def answer_preflight(self, exchange: Exchange) -> None:
+        """The browser's question whether the page may send what it wants to."""
+        allowed = any(name == b"access-control-allow-origin" for name, _ in exchange.extra_headers)
+        headers = (
+            [
+                (b"access-control-allow-methods", _METHODS),
+                (b"access-control-allow-headers", self._allowed),
+                (b"access-control-max-age", self._max_age),
+            ]
+            if allowed
+            else []
+        )
+        await exchange.send({"type": "http.response.start", "status": 204, "headers": headers})
+        await exchange.send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,78 @@
+"""Who a caller is to NATS: credentials of the `Authorization` header, passed through to the broker.
+
+They are compared and pooled by a keyed digest, and their text forms say nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import secrets
+from typing import Any, Final
+
+import msgspec
+
+from millstream.base.errors import MillstreamError
+from millstream.base.seeds import Signer
+from millstream.gateway.errors import Unauthorized
+
+_DIGEST_KEY: Final = secrets.token_bytes(32)  # of this process: a digest in a dump is worth nothing elsewhere
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """Exactly one of: user and password, a token, an nkey seed."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey_seed: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self.digest[:8]}>"
+
+    @property
+    def digest(self) -> str:
+        """The same for the same credentials, within this process."""
+        parts = (self.user, self.password, self.token, self.nkey_seed)
+        text = "\0".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.blake2b(text.encode(), key=_DIGEST_KEY, digest_size=16).hexdigest()
+
+    def options(self) -> dict[str, Any]:
+        """Of ``nats.connect``."""
+        if self.nkey_seed:
+            return {"nkeys_seed_str": self.nkey_seed}
+        if self.token:
+            return {"token": self.token}
+        return {"user": self.user, "password": self.password}
+
+
+def parse_authorization(value: str) -> Credentials:
+    """Read an `Authorization` header: `Basic`, `Bearer` or `Nkey`."""
+    scheme, _, rest = value.strip().partition(" ")
+    rest = rest.strip()
+    match scheme.lower():
+        case "basic":
+            try:
+                user, colon, password = base64.b64decode(rest, validate=True).decode().partition(":")
+            except (binascii.Error, UnicodeDecodeError, ValueError):
+                user, colon, password = "", "", ""
+            if colon and user:
+                return Credentials(user=user, password=password)
+        case "bearer":
+            if rest:
+                return Credentials(token=rest)
+        case "nkey":
+            if _is_seed_of_user(rest):
+                return Credentials(nkey_seed=rest)
+    raise Unauthorized("the Authorization header is not understood")
+
+
+def _is_seed_of_user(text: str) -> bool:
+    if not text.startswith("SU"):
+        return False
+    try:
+        Signer(text)
+    except MillstreamError:
+        return False
+    return True

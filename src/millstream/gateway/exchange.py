@@ -1,0 +1,162 @@
+"""One request and its answer, on top of ASGI, for routes that do without a framework."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from millstream.gateway.auth import ANYBODY, Caller
+from millstream.gateway.errors import BodyTimeout, BodyTooLarge, Disconnected
+
+Message = dict[str, Any]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+_NO_PARAMETERS: Final[tuple[str, ...]] = ()
+
+
+class Exchange:
+    """`send` adds what every answer has (request id, CORS) and remembers what was told."""
+
+    __slots__ = (
+        "_body_timeout_s",
+        "_max_body",
+        "_send",
+        "caller",
+        "extra_headers",
+        "parameters",
+        "receive",
+        "request_id",
+        "scope",
+        "sent_bytes",
+        "status",
+    )
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, *, max_body: int, body_timeout_s: float
+    ) -> None:
+        self.scope = scope
+        self.receive = receive
+        self._send = send
+        self._max_body = max_body
+        self._body_timeout_s = body_timeout_s
+        self.request_id = ""
+        self.caller: Caller = ANYBODY
+        self.parameters = _NO_PARAMETERS  # of the path, in its order
+        self.extra_headers: list[tuple[bytes, bytes]] = []
+        self.status = 0  # 0: nothing was answered yet
+        self.sent_bytes = 0
+
+    # -- the request --------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    def header(self, name: bytes) -> str:
+        """The first header of that name (in lower case), or nothing."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return str(value.decode("latin-1"))
+        return ""
+
+    async def body(self, limit: int = 0) -> bytes:
+        """All of it; BodyTooLarge beyond `limit` (or the setting), before it is in memory."""
+        limit = limit or self._max_body
+        announced = self.header(b"content-length")
+        if limit and announced.isdigit() and int(announced) > limit:
+            raise BodyTooLarge(f"at most {limit} bytes are taken")
+        message = None
+        if self.scope["http_version"] != "2":  # whose connections have no clock of their own (`http1`)
+            message = await self.receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                body: bytes = message.get("body", b"")
+                if limit and len(body) > limit:
+                    raise BodyTooLarge(f"at most {limit} bytes are taken")
+                return body
+        try:
+            async with asyncio.timeout(self._body_timeout_s or None):
+                return await self._rest_of_body(message or await self.receive(), limit)
+        except TimeoutError:
+            raise BodyTimeout("the body did not arrive in time") from None
+
+    async def _rest_of_body(self, message: Message, limit: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            part = message.get("body", b"")
+            size += len(part)
+            if limit and size > limit:
+                raise BodyTooLarge(f"at most {limit} bytes are taken")
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await self.receive()
+
+    async def gone(self) -> None:
+        """Back when the caller is; to be called after the body was read."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    # -- the answer ---------------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> None:
+        """ASGI's `send`, for whatever answers in its own way."""
+        kind = message["type"]
+        if kind == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *self.extra_headers]
+        elif kind == "http.response.body":
+            self.sent_bytes += len(message.get("body", b""))
+        elif kind == "websocket.accept":
+            self.status = 101
+            message["headers"] = [*message.get("headers", ()), *self.extra_headers]
+        elif kind == "websocket.close" and not self.status:
+            self.status = 403
+        await self._send(message)
+
+    async def answer(
+        self, status: int, body: bytes, content_type: bytes = b"application/json", headers: Headers = ()
+    ) -> None:
+        """The whole answer at once."""
+        self.status = status
+        self.sent_bytes += len(body)
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [
+                    (b"content-type", content_type),
+                    (b"content-length", b"%d" % len(body)),
+                    *headers,
+                    *self.extra_headers,
+                ],
+            }
+        )
+        if self.scope["method"] == "HEAD":
+            body = b""
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def start(self, status: int, content_type: bytes, headers: Headers = ()) -> None:
+        """The head of an answer whose body comes by and by; it leaves at once."""
+        self.status = status
+        head = [(b"content-type", content_type), *headers, *self.extra_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        # Servers hold the head back until there is a body; an empty part lets it go.
+        await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+
+    async def write(self, data: bytes) -> None:
+        """A part of the body; back when the caller has room for more."""
+        self.sent_bytes += len(data)
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self, data: bytes = b"") -> None:
+        """The last part of the body."""
+        self.sent_bytes += len(data)
+        await self._send({"type": "http.response.body", "body": data})

@@ -1,0 +1,183 @@
+"""What every request passes: request id, CORS, rate limit, credentials, routing, errors, metrics, access log.
+
+    uvicorn or hypercorn ──► Front ──► /v1 handlers (own router)
+                               └─────► /v2 application
+
+The application of a framework costs more time for each request than the rest of the gateway together (see the
+decision about the server), so the front is one function, and routes that must be fast are found by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+from uuid import uuid4
+
+from millstream.gateway.core import Core
+from millstream.gateway.error_map import JSON_TYPE, PROBLEM_TYPE, envelope, outcome_of, problem
+from millstream.gateway.errors import Disconnected, NotFound
+from millstream.gateway.exchange import Application, Exchange, Receive, Scope, Send
+from millstream.gateway.metrics import CONTENT_TYPE
+from millstream.gateway.router import Route, Router
+from millstream.gateway.settings import Group
+from millstream.gateway.v1.routes import routes_for
+
+_LOG: Final = logging.getLogger("millstream.gateway")
+_NOWHERE: Final = "(none)"
+
+
+class Front:
+    """The ASGI application of one listener."""
+
+    def __init__(
+        self, core: Core, groups: frozenset[Group], path_prefix: str, second: Application | None
+    ) -> None:
+        self.core = core
+        self._second = second
+        self._prefix = path_prefix.rstrip("/")
+        settings = core.settings
+        self._max_body = settings.limits.max_body
+        self._body_timeout_s = settings.limits.body_timeout_s
+        self._id_name = settings.request_id_header.lower().encode()
+        self._id_told = settings.request_id_header.encode()
+        self._router = Router()
+        for route in routes_for(groups, relaxed_names=settings.relaxed_names):
+            self._router.add(route)
+        if settings.metrics_path:
+            self._router.add(Route("GET", settings.metrics_path, _tell_metrics))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        started = time.perf_counter()
+        exchange = Exchange(
+            scope, receive, send, max_body=self._max_body, body_timeout_s=self._body_timeout_s
+        )
+        route = _NOWHERE
+        is_stream = False
+        path = self._path_of(scope)
+        is_second = path is not None and (path == "/v2" or path.startswith("/v2/"))
+        try:
+            self._mark(exchange)
+            cross = self.core.cross_origin
+            if cross.enabled:
+                exchange.extra_headers += cross.headers_for(exchange.header(b"origin"))
+                if scope["type"] == "http" and cross.is_preflight(exchange):
+                    await cross.answer_preflight(exchange)
+                    return
+            if path is None:
+                raise NotFound("there is nothing at this path")
+            if is_second and self._second is not None:
+                self._admit(exchange)
+                await self._serve_second(exchange, path)
+            elif scope["type"] == "websocket":
+                raise NotFound("there is no WebSocket at this path")
+            else:
+                found, exchange.parameters = self._router.find(scope.get("method", "GET"), path)
+                route = found.template
+                is_stream = found.is_stream
+                if not found.is_open:
+                    self._admit(exchange)
+                await found.handler(exchange, self.core)
+        except Disconnected:
+            exchange.status = exchange.status or 499  # as others call it; nobody sees it
+        except Exception as error:
+            await self._answer_error(exchange, error, is_second)
+        finally:
+            if is_second:
+                state = exchange.scope.get("state", {})
+                route, is_stream = state.get("route", "/v2"), state.get("is_stream", False)
+            self._tell(exchange, route, time.perf_counter() - started, is_stream)
+
+    # -- before -------------------------------------------------------------------------------------
+
+    def _path_of(self, scope: Scope) -> str | None:
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = raw.partition(b"?")[0].decode("latin-1")
+        prefix = self._prefix
+        if not prefix:
+            return path
+        return path[len(prefix) :] if path.startswith(prefix + "/") else None
+
+    def _mark(self, exchange: Exchange) -> None:
+        """Give the request its id: the caller's own, as it is, or a fresh one."""
+        name = self._id_name
+        for key, value in exchange.scope["headers"]:
+            if key == name and value:
+                exchange.request_id = value.decode("latin-1")
+                exchange.extra_headers = [(self._id_told, value)]
+                return
+        exchange.request_id = fresh = str(uuid4())
+        exchange.extra_headers = [(self._id_told, fresh.encode())]
+
+    def _admit(self, exchange: Exchange) -> None:
+        """Find out who calls, and whether that is too often."""
+        core = self.core
+        exchange.caller = caller = core.authenticator.caller_of(exchange.header(b"authorization"))
+        if core.rate.enabled:
+            client = exchange.scope.get("client")
+            who = caller.name
+            if caller.credentials is not None:
+                # Until NATS has taken them they are a guess, which counts for the address it comes from.
+                who = caller.credentials.digest if core.links.knows(caller.credentials) else ""
+            core.rate.check(who or (client[0] if client else ""), time.monotonic())
+
+    async def _serve_second(self, exchange: Exchange, path: str) -> None:
+        assert self._second is not None
+        scope = exchange.scope
+        if self._prefix:
+            inner = scope["path"][len(self._prefix) :]
+            scope = {**scope, "path": inner, "raw_path": path.encode("latin-1"), "root_path": self._prefix}
+            exchange.scope = scope
+        state = scope.setdefault("state", {})
+        state["exchange"] = exchange
+        await self._second(scope, exchange.receive, exchange.send)
+
+    # -- after --------------------------------------------------------------------------------------
+
+    async def _answer_error(self, exchange: Exchange, error: Exception, is_second: bool) -> None:
+        outcome = outcome_of(error, self.core.authenticator.challenge)
+        if outcome.status >= 500 and outcome.title == "Internal Server Error":
+            _LOG.error("request %s failed", exchange.request_id, exc_info=error)
+        if exchange.status:
+            raise error  # in the middle of an answer: the server cuts it off
+        if exchange.scope["type"] == "websocket":
+            await exchange.send({"type": "websocket.close", "code": 1008, "reason": outcome.title})
+            exchange.status = outcome.status
+            return
+        if is_second:
+            instance = exchange.scope["path"]
+            body, kind = problem(exchange.request_id, outcome, instance), PROBLEM_TYPE
+        else:
+            body = envelope(exchange.request_id, outcome.status, outcome.title, outcome.detail)
+            kind = JSON_TYPE
+        await exchange.answer(outcome.status, body, kind, outcome.headers)
+
+    def _tell(self, exchange: Exchange, route: str, seconds: float, is_stream: bool) -> None:
+        core = self.core
+        scope = exchange.scope
+        timed = None if is_stream else seconds
+        core.metrics.count(scope.get("method", "WEBSOCKET"), route, exchange.status, timed)
+        if core.access_log.enabled:
+            core.access_log.write(exchange, route, seconds)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """ASGI's lifespan, for servers that are not ours."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.core.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await asyncio.shield(self.core.stop())
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def _tell_metrics(exchange: Exchange, core: Core) -> None:
+    core.metrics.links.set(len(core.links))
+    core.metrics.link_up.set(1 if core.links.own.is_up else 0)
+    await exchange.answer(200, core.metrics.text(), CONTENT_TYPE)

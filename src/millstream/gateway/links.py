@@ -1,0 +1,104 @@
+"""The links of one gateway: its own, and those with callers' credentials, pooled until they are idle."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from millstream.gateway.credentials import Credentials
+from millstream.gateway.errors import Overloaded
+from millstream.gateway.link import Link
+from millstream.gateway.settings import Nats
+
+_LONGEST_NAP_S: Final = 5.0
+
+
+class Links:
+    """`own` is there from the start; others are made when somebody passes credentials."""
+
+    def __init__(self, options: Nats) -> None:
+        self._options = options
+        self.own = Link(options)
+        self.own.publisher()  # options that it can not use are told at the start, not to every caller
+        self._pool: dict[str, Link] = {}
+        self._opening: dict[str, asyncio.Task[Link]] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return 1 + len(self._pool)
+
+    def start(self) -> None:
+        """Connect in the background; `own.is_up` says when."""
+        self.own.open_in_time()
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def close(self) -> None:
+        tasks = [*self._opening.values()]
+        if self._sweeper is not None:
+            tasks.append(self._sweeper)  # type: ignore[arg-type]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for link in [self.own, *self._pool.values()]:
+            await link.close()
+        self._pool.clear()
+
+    def knows(self, credentials: Credentials) -> bool:
+        """Whether NATS has taken these credentials lately."""
+        link = self._pool.get(credentials.digest)
+        return link is not None and not link.is_closed
+
+    async def link_for(self, credentials: Credentials | None) -> Link:
+        """The gateway's own link, or the one of these credentials, if NATS takes them."""
+        if credentials is None:
+            return self.own
+        digest = credentials.digest
+        link = self._pool.get(digest)
+        if link is not None and not link.is_closed:
+            link.last_used = asyncio.get_running_loop().time()
+            return link
+        task = self._opening.get(digest)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._open(digest, credentials))
+            self._opening[digest] = task
+            task.add_done_callback(lambda _: self._opening.pop(digest, None))
+        return await asyncio.shield(task)
+
+    async def _open(self, digest: str, credentials: Credentials) -> Link:
+        most = self._options.pooled_links
+        while most and len(self._pool) + len(self._opening) > most:
+            idle = [key for key, link in self._pool.items() if not link.is_held]
+            if not idle:
+                raise Overloaded("too many different credentials are in use")
+            await self._drop(min(idle, key=lambda key: self._pool[key].last_used))
+        # Nothing of the gateway's own may help a caller in.
+        options = msgspec.structs.replace(
+            self._options, servers=tuple(_without_user(server) for server in self._options.servers)
+        )
+        link = Link(options, credentials)
+        await link.open()
+        self._pool[digest] = link
+        return link
+
+    async def _drop(self, digest: str) -> None:
+        link = self._pool.pop(digest, None)
+        if link is not None:
+            await link.close()
+
+    async def _sweep(self) -> None:
+        idle_s = self._options.pooled_link_idle_s
+        while True:
+            await asyncio.sleep(min(idle_s / 4 or _LONGEST_NAP_S, _LONGEST_NAP_S))
+            now = asyncio.get_running_loop().time()
+            for digest, link in list(self._pool.items()):
+                if link.is_closed or (idle_s and not link.is_held and now - link.last_used > idle_s):
+                    await self._drop(digest)
+
+
+def _without_user(server: str) -> str:
+    parts = urlsplit(server if "://" in server else f"nats://{server}")
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,131 @@
+"""A running gateway: its listeners, its links and how it stops.
+
+A stop is announced first (`ready` says no, nothing new is accepted), then streams say goodbye and end, then
+what is left is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+from millstream.gateway.app import build_app
+from millstream.gateway.core import Core
+from millstream.gateway.listening import Listening
+from millstream.gateway.logs import set_up_logs
+from millstream.gateway.settings import Settings, Tls
+
+_LOG: Final = logging.getLogger("millstream.gateway")
+_TICK_S: Final = 1.0
+
+
+class GatewayNotStarted(MillstreamError):
+    """An address can not be listened on, or a file that the settings name can not be used."""
+
+
+class GatewayServer:
+    """Use with ``async with``, or `run` it until a signal comes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.core = Core(settings)
+        context = None if settings.tls is None else _server_context(settings.tls)
+        self._listening = [
+            Listening(
+                build_app(settings, groups=listener.groups, path_prefix=listener.path_prefix, core=self.core),
+                listener,
+                settings.limits,
+                context,
+                self.core.metrics,
+            )
+            for listener in settings.listeners
+        ]
+        self._ticker: asyncio.Task[None] | None = None
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where it listens, in the order of the settings."""
+        return [listening.address for listening in self._listening]
+
+    async def start(self) -> None:
+        for listening in self._listening:
+            host, port = listening.address
+            try:
+                await listening.start()
+            except (OSError, OverflowError) as error:  # the latter for a port that is no number of one
+                for each in self._listening:
+                    each.stop_accepting()
+                reason = error.strerror if isinstance(error, OSError) else ""
+                raise GatewayNotStarted(f"{host}:{port}: {reason or error}") from error
+        await self.core.start()
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Once is enough; what is under way has `stop_timeout_s` to end."""
+        self.core.stopping.set()
+        for listening in self._listening:
+            listening.stop_accepting()
+        timeout_s = self._settings.limits.stop_timeout_s
+        await asyncio.gather(*(listening.stop(timeout_s) for listening in self._listening))
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait([self._ticker])
+        await self.core.stop()
+
+    async def __aenter__(self) -> GatewayServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        asked = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked.set)
+        await self.start()
+        try:
+            for host, port in self.addresses:
+                scheme = "http" if self._settings.tls is None else "https"
+                print(f"millstream gateway listens on {scheme}://{host}:{port}", flush=True)
+            await asked.wait()
+            _LOG.warning("the gateway stops")
+        finally:
+            await self.stop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(ValueError):
+                    loop.remove_signal_handler(number)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for listening in self._listening:
+                listening.tick()
+
+
+def _server_context(tls: Tls) -> ssl.SSLContext:
+    if tls.certificate is None:
+        raise GatewayNotStarted("gateway.tls needs a certificate")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+        if tls.authorities is not None:
+            context.load_verify_locations(tls.authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:  # of ssl too; it names no file
+        raise GatewayNotStarted(f"the files of gateway.tls can not be used: {error}") from error
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
+async def serve(settings: Settings) -> None:
+    """Set up the log of the process and run a gateway until a signal ends it."""
+    set_up_logs(settings.logging)
+    await GatewayServer(settings).run()

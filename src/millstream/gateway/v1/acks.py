@@ -1,0 +1,72 @@
+"""Acknowledging by the pair of sequences, at any gateway, whether or not a subscription is open.
+
+JetStream finds a message that waits for its acknowledgement by the stream's sequence, so the reply subject
+can be made from what the caller knows, and the pair of an earlier attempt is as good as the last one.
+"""
+
+from __future__ import annotations
+
+from millstream.gateway.core import Core
+from millstream.gateway.errors import Conflict, GatewayError, JetStreamRefused, LinkTimeout, NoResponders
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.link import Link
+from millstream.gateway.v1.answers import refuse, refuse_for, succeed
+from millstream.gateway.v1.bodies import Fields, Unreadable
+from millstream.gateway.v1.consumers import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
+from millstream.gateway.v1.delivery import ACK, ack_subject
+from millstream.gateway.v1.rules import Rules, failed
+from millstream.gateway.v1.subscribe import board_of
+
+_UNKNOWN = (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
+
+
+class AckRoute:
+    """The handler of `POST …/consumer/{consumerName}/ack`."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    async def acknowledge(self, exchange: Exchange, core: Core) -> None:
+        stream, consumer = exchange.parameters
+        for name, what in ((stream, "stream"), (consumer, "consumer")):
+            if not self._rules.is_name(name):
+                await refuse(exchange, 400, f"Invalid {what} name", failed("", "", "alphanum|uuid"))
+                return
+        body = await exchange.body()
+        try:
+            fields = Fields(body)
+            stream_seq, consumer_seq = fields.unsigned("stream"), fields.unsigned("consumer")
+            if not stream_seq or not consumer_seq:
+                missing = "Stream" if not stream_seq else "Consumer"
+                raise Unreadable(failed("AckSeqNum", missing, "required"))
+        except Unreadable as error:
+            await refuse(exchange, 400, "Unable to parse request body", str(error))
+            return
+        link = await core.links.link_for(exchange.caller.credentials)
+        try:
+            acked = await _acknowledge(link, stream, consumer, stream_seq, consumer_seq)
+        except GatewayError as error:
+            await refuse_for(exchange, core, f"Failed to broadcast ACK <{stream_seq},{consumer_seq}>", error)
+            return
+        if acked:
+            await board_of(link).announce((stream, consumer), stream_seq, consumer_seq)
+        elif not core.settings.strict:
+            raise Conflict("no such message waits for an acknowledgement")
+        await succeed(exchange, acked=acked)
+
+
+async def _acknowledge(link: Link, stream: str, consumer: str, stream_seq: int, consumer_seq: int) -> bool:
+    """Whether JetStream had the message out, and now knows."""
+    try:
+        info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
+    except JetStreamRefused as error:
+        if error.err_code in _UNKNOWN:
+            return False
+        raise
+    if not info["ack_floor"]["stream_seq"] < stream_seq <= info["delivered"]["stream_seq"]:
+        return False  # an answer to such an acknowledgement may never come
+    try:
+        await link.request(ack_subject(stream, consumer, stream_seq, consumer_seq), ACK)
+    except (NoResponders, LinkTimeout):
+        return False
+    return True

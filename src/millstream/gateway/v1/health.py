@@ -1,0 +1,41 @@
+"""`alive` and `ready`, of either group."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from millstream.gateway.core import Core
+from millstream.gateway.errors import GatewayError, LinkDown, LinkTimeout, NoResponders
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.v1.answers import refuse, succeed
+
+_PATIENCE_S: Final = 2.0
+_NOT_READY: Final = "not ready"
+
+
+async def alive(exchange: Exchange, core: Core) -> None:
+    await succeed(exchange)
+
+
+async def ready(exchange: Exchange, core: Core) -> None:
+    """Whether calls have a chance: NATS is reached, JetStream answers there, and nobody stops the gateway."""
+    if await is_ready(core):
+        await succeed(exchange)
+    else:
+        await refuse(exchange, 500, _NOT_READY, _NOT_READY)
+
+
+async def is_ready(core: Core) -> bool:
+    if core.stopping.is_set():
+        return False
+    own = core.links.own
+    if not own.is_up:
+        # A gateway that only passes credentials on needs none of its own; NATS is there, and says so.
+        return own.was_refused and core.settings.auth.pass_through
+    try:
+        await own.api("INFO", timeout=_PATIENCE_S)
+    except (LinkDown, LinkTimeout, NoResponders):
+        return False
+    except GatewayError:
+        return True  # it may not ask, or has no account of JetStream; others may
+    return True

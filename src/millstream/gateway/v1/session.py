@@ -1,0 +1,274 @@
+"""One open subscription of `/v1`: from a push consumer's deliver subject to the lines of an answer.
+
+A message is taken from NATS as it comes and held until it can be written: the caller has room for more
+(`max_msg_inflight`) and his socket too.  While it is held, JetStream is told that it is in progress, so
+that only the caller's own time counts against `ack_wait`.  When too much is held, the subscription is given
+up until there is room again, and a consumer without interest stops delivering: that is how a slow reader
+pushes back.
+
+When the caller is gone, the subscription goes first, and then everything that he did not acknowledge is
+handed back, to be delivered anew at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from millstream.gateway.errors import GatewayError, JetStreamRefused
+from millstream.gateway.link import Link
+from millstream.gateway.undisturbed import undisturbed
+from millstream.gateway.v1.board import Key
+from millstream.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, ack_subject, delivery_of
+from millstream.gateway.v1.window import Window
+
+_HELD_AT_MOST: Final = 4096  # messages; bytes are limited by a setting
+_CHUNK: Final = 64 * 1024
+_LOOK_AFTER_S: Final = 15.0  # without a message, whether the consumer is still there
+_GONE: Final = (10014, 10059)  # consumer, stream not found
+
+Write = Callable[[bytes], Awaitable[None]]
+Frame = Callable[[Delivery], bytes]
+
+
+class Session:
+    """`run` writes until something ends it and returns what that was, empty if the caller just left."""
+
+    def __init__(
+        self, link: Link, key: Key, info: dict[str, Any], *, window: int, buffer: int, frame: Frame
+    ) -> None:
+        config: dict[str, Any] = info["config"]
+        self.key = key
+        self._newest: int = info["delivered"]["stream_seq"]  # of what JetStream has handed out
+        self._asked: set[int] = set()  # sequences that were handed back unseen and did not come yet
+        self._link = link
+        self._deliver_subject: str = config["deliver_subject"]
+        self._group: str = config.get("deliver_group") or ""
+        self._ack_wait_s = (config.get("ack_wait") or 30_000_000_000) / 1e9
+        self._window = Window(window, self._ack_wait_s)
+        self._buffer = buffer
+        self._frame = frame
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._ended = ""
+        self._subscription: Subscription | None = None
+        self._generation = -1
+        self._is_paused = False
+        self._pausing: asyncio.Task[None] | None = None
+        self._last_message = self._loop.time()
+
+    # -- its life -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Show interest, which lets the consumer begin."""
+        self._link.listen(self._link_changed)
+        await self._subscribe()
+
+    async def run(self, write: Write, ping: bytes, ping_s: float) -> str:
+        """Write messages; `ping` in between, if it is not empty."""
+        keeper = self._loop.create_task(self._keep())
+        try:
+            while True:
+                chunk = self._gather()
+                if chunk:
+                    await write(chunk)
+                    if self._is_paused:
+                        await self._resume()
+                elif self._ended:
+                    return self._ended
+                elif not await self._sleep(ping_s if ping else 0.0) and ping:
+                    await write(ping)
+        finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+
+    async def close(self) -> None:
+        """Let go of the consumer, then hand back what was not acknowledged."""
+        self._link.unlisten(self._link_changed)
+        if self._subscription is not None and self._generation == self._link.generation:
+            self._pause()
+        pausing, self._pausing = self._pausing, None
+        if pausing is not None:
+            await asyncio.wait([pausing])
+        with contextlib.suppress(NatsError, OSError, GatewayError):
+            await self._answer(NAK, self._window.everything())
+            await self._recover(self._newest)
+
+    def fail(self, reason: str) -> None:
+        """End it; the caller hears why."""
+        self._ended = self._ended or reason
+        self._wake.set()
+
+    # -- acknowledgements ---------------------------------------------------------------------------
+
+    def acked(self, stream_seq: int) -> bool:
+        """JetStream knows; whether the message was one of ours."""
+        if self._window.acked(stream_seq) is None:
+            return False
+        self._wake.set()
+        return True
+
+    async def acknowledge(self, stream_seq: int) -> None:
+        """JetStream does not know yet."""
+        delivery = self._window.acked(stream_seq)
+        if delivery is not None:
+            self._wake.set()
+            with contextlib.suppress(NatsError, OSError, GatewayError):
+                await self._answer(ACK, [delivery])
+
+    async def _answer(self, word: bytes, deliveries: list[Delivery]) -> None:
+        nats = self._link.nats
+        for delivery in deliveries:
+            await nats.publish(delivery.reply, word)
+
+    # -- from NATS ----------------------------------------------------------------------------------
+
+    async def _subscribe(self) -> None:
+        generation = self._link.generation
+        self._subscription = await self._link.nats.subscribe(
+            self._deliver_subject,
+            queue=self._group,
+            cb=self._take,
+            pending_msgs_limit=0,
+            pending_bytes_limit=0,
+        )
+        self._generation = generation
+        await undisturbed(self._link.nats.flush())
+
+    async def _take(self, message: Msg) -> None:
+        now = self._last_message = self._loop.time()
+        delivery = delivery_of(message, now)
+        if delivery is None:
+            if message.reply:  # flow control of a consumer that others made: it goes on when it is answered
+                await self._link.nats.publish(message.reply, b"")
+            return
+        self._newest = max(self._newest, delivery.stream_seq)
+        self._asked.discard(delivery.stream_seq)
+        self._window.take(delivery)
+        self._wake.set()
+        if self._window.held_bytes > self._buffer or self._window.held >= _HELD_AT_MOST:
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._is_paused or self._subscription is None:
+            return
+        self._is_paused = True
+        subscription, self._subscription = self._subscription, None
+        self._pausing = self._loop.create_task(self._drain(subscription))
+
+    async def _drain(self, subscription: Subscription) -> None:
+        """What is on its way still comes."""
+        with contextlib.suppress(NatsError, OSError, GatewayError):
+            await subscription.drain()
+
+    async def _recover(self, newest: int) -> None:
+        """JetStream goes on for a moment after the interest is gone, and would wait for the acks of what it
+        sent to nobody behind `newest`.  To be asked for when somebody listens again, or nobody will: what is
+        handed back within that moment goes to nobody once more."""
+        if self._group:  # whose other members have what we have not seen
+            return
+        info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
+        last: int = info["delivered"]["stream_seq"]
+        nats = self._link.nats
+        floor: int = info["ack_floor"]["stream_seq"]
+        self._asked = {sequence for sequence in self._asked if sequence > floor}
+        self._asked.update(range(max(newest, last - _HELD_AT_MOST) + 1, last + 1))
+        for sequence in sorted(self._asked):
+            if not self._window.has(sequence):
+                await nats.publish(ack_subject(*self.key, sequence, 1), NAK)
+
+    async def _resume(self) -> None:
+        if self._window.held_bytes > self._buffer // 2 or self._window.held > _HELD_AT_MOST // 2:
+            return
+        if self._pausing is not None:
+            await asyncio.wait([self._pausing])
+            self._pausing = None  # not before: `close` waits for it too
+        self._is_paused = False
+        newest = self._newest
+        with contextlib.suppress(NatsError, OSError, GatewayError):  # else the link tells when it is back
+            await self._subscribe()
+            await self._recover(newest)
+
+    def _link_changed(self) -> None:
+        if self._link.is_closed:
+            self.fail("the connection to NATS was closed")
+        self._wake.set()
+
+    async def _mend(self) -> None:
+        """After the link was lost and found: show interest again."""
+        if self._is_paused or not self._link.is_up or self._generation == self._link.generation:
+            return
+        with contextlib.suppress(NatsError, OSError, GatewayError):
+            await self._subscribe()
+            await self._look()
+
+    # -- to the caller ------------------------------------------------------------------------------
+
+    def _gather(self) -> bytes:
+        """As many lines as may go now, up to a chunk."""
+        now = self._loop.time()
+        lines: list[bytes] = []
+        size = 0
+        while size < _CHUNK:
+            delivery = self._window.next(now)
+            if delivery is None:
+                break
+            if now - delivery.taken > self._ack_wait_s / 8:
+                self._touch(delivery)  # the caller's time begins now
+            line = self._frame(delivery)
+            delivery.message = None
+            lines.append(line)
+            size += len(line)
+        return b"".join(lines)
+
+    def _touch(self, delivery: Delivery) -> None:
+        task = self._loop.create_task(self._say_in_progress([delivery]))
+        task.add_done_callback(lambda done: done.exception())
+
+    async def _sleep(self, at_most_s: float) -> bool:
+        """Until there may be something to do; whether there is."""
+        await self._mend()
+        now = self._loop.time()
+        deadline = self._window.next_deadline() if self._window.held else None
+        patience = [at_most_s] if at_most_s else []
+        if deadline is not None:
+            patience.append(max(0.0, deadline - now) + 0.001)
+        try:
+            async with asyncio.timeout(min(patience) if patience else None):
+                await self._wake.wait()
+        except TimeoutError:
+            return bool(self._window.held)
+        self._wake.clear()
+        return True
+
+    async def _keep(self) -> None:
+        """Tell JetStream about what is held, and look after the consumer when it is quiet."""
+        rest_s = min(max(self._ack_wait_s / 3, 0.05), _LOOK_AFTER_S)
+        while True:
+            await asyncio.sleep(rest_s)
+            with contextlib.suppress(NatsError, OSError, GatewayError):
+                await self._say_in_progress(self._window.waiting())
+                if self._loop.time() - self._last_message > _LOOK_AFTER_S:
+                    self._last_message = self._loop.time()
+                    await self._look()
+
+    async def _say_in_progress(self, deliveries: list[Delivery]) -> None:
+        with contextlib.suppress(NatsError, OSError, GatewayError):
+            await self._answer(PROGRESS, deliveries)
+            now = self._loop.time()
+            for delivery in deliveries:
+                delivery.taken = now
+
+    async def _look(self) -> None:
+        """A consumer that is gone delivers nothing, and does not say so."""
+        try:
+            await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
+        except JetStreamRefused as error:
+            if error.err_code in _GONE:
+                self.fail(error.description)

@@ -1,0 +1,57 @@
+"""The description of the API and the page that shows it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from millstream.gateway.settings import Group
+from millstream.gateway.v2.calls import Call, Reply, Whole
+from millstream.gateway.v2.description import describe
+from millstream.gateway.v2.docs_page import PAGE
+from millstream.gateway.v2.operations import JSON, Answer, Section, Tag, json_answer
+from millstream.gateway.v2.payload import to_json
+
+section: Final = Section(Tag.ABOUT)
+
+_HTML: Final = "text/html; charset=utf-8"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " connect-src 'self'; img-src data:"
+)
+
+
+@section.get(
+    "/openapi.json",
+    "This description",
+    answers=(json_answer(200, "OpenAPI 3.1", {"type": "object"}),),
+)
+async def read_description(call: Call) -> Reply:
+    """OpenAPI 3.1, of what this gateway serves."""
+    return Whole(200, description_of(call.core.settings.groups), JSON, [("Cache-Control", "max-age=300")])
+
+
+@section.get(
+    "/docs",
+    "A page that shows this description",
+    answers=(Answer(200, "a page", {"text/html": {"type": "string"}}),),
+)
+async def read_docs(call: Call) -> Reply:
+    """It needs nothing from any other server."""
+    return Whole(200, PAGE, _HTML, [("Content-Security-Policy", _POLICY), ("Cache-Control", "max-age=300")])
+
+
+@cache
+def description_of(groups: frozenset[Group]) -> bytes:
+    """The document as it is sent."""
+    from millstream.gateway.v2.routes import operations_of  # the routes know this module
+
+    return to_json(describe(operations_of(groups), _version()))
+
+
+def _version() -> str:
+    try:
+        return version("millstream")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,352 @@
+"""Messages as they come, over one answer that does not end: of a stream in order, or of a consumer with acks.
+
+A stream is read by an ordered consumer, so nothing is acknowledged and whoever comes back says where he was.
+A consumer remembers that itself, and its messages are acknowledged by calls of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from millstream.client import (
+    Client,
+    ClientClosed,
+    ClientError,
+    OrderedConsumer,
+    OrderedMessage,
+    RequestRefused,
+    ServerUnavailable,
+    StartAt,
+    StreamChanged,
+)
+from millstream.gateway.errors import (
+    BadRequest,
+    Conflict,
+    GatewayError,
+    JetStreamRefused,
+    LinkDown,
+    LinkError,
+    Stopping,
+)
+from millstream.gateway.v2.calls import Call, Flow, Reply
+from millstream.gateway.v2.consumer_session import ConsumerSession
+from millstream.gateway.v2.consuming import message_of
+from millstream.gateway.v2.framing import Framing, framing_of
+from millstream.gateway.v2.message_headers import to_json
+from millstream.gateway.v2.messages import Payload, Sequence, Since
+from millstream.gateway.v2.names import check_filter
+from millstream.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Tag
+from millstream.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
+from millstream.gateway.v2.streams import stream_of
+from millstream.jsapi.errors import Err
+from millstream.jsapi.go_time import TimeError, format_time, parse_time
+
+section: Final = Section(Tag.CONSUMING)
+
+_AT_ONCE: Final = 256  # messages in one write
+_STOP_LOOK_S: Final = 1.0
+_RETRY_S: Final = 0.5
+_HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is missed after two and a half
+_MICROSECOND: Final = 1_000
+_NO_ROOM: Final = Err.MAXIMUM_CONSUMERS_REACHED.value[1]
+
+
+class From(StrEnum):
+    """Where to begin."""
+
+    FIRST = "first"
+    LAST = "last"
+    NEW = "new"
+    LAST_PER_SUBJECT = "last_per_subject"
+
+
+Heartbeat = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0.1, le=3600, description="seconds between signs of life; else 15 for events, none for lines"
+    ),
+]
+
+
+class StreamQuery(msgspec.Struct, frozen=True):
+    subject: Annotated[list[str], msgspec.Meta(description="only these subjects, wildcards allowed")] = []
+    start: Annotated[From, msgspec.Meta(description="unless `seq` or `since` is given")] | None = None
+    seq: Sequence | None = None
+    since: Since | None = None
+    payload: Payload = PayloadForm.AUTO
+    heartbeat: Heartbeat | None = None
+
+
+class ConsumerQuery(msgspec.Struct, frozen=True):
+    window: Annotated[
+        int, msgspec.Meta(ge=1, le=10_000, description="how many messages to ask the consumer for at once")
+    ] = 256
+    payload: Payload = PayloadForm.AUTO
+    heartbeat: Heartbeat | None = None
+
+
+def _answers(kind: type) -> tuple[Answer, ...]:
+    return (
+        Answer(
+            200,
+            "messages, until the caller goes away; a `problem` at the end if something else ended it",
+            {NDJSON: kind, EVENTS: {"type": "string"}},
+        ),
+    )
+
+
+_ACCEPT: Final = {"Accept": "`text/event-stream` for Server-Sent Events, else NDJSON"}
+
+
+@section.get(
+    "/streams/{stream}/live",
+    "Read a stream as it grows",
+    query=StreamQuery,
+    stream=True,
+    headers=_ACCEPT | {"Last-Event-ID": "the id of the last event that arrived: go on behind it"},
+    answers=_answers(Message),
+    problems=(404, 406, 409, 422),
+)
+async def read_live(call: Call) -> Reply:
+    """Every message once, in stream order, across lost connections of the gateway. The id of an event is the
+    sequence of its message, so `EventSource` goes on where it was. A slow reader holds back the consumer, not
+    the gateway's memory. Streams with work-queue retention can not be read so."""
+    query: StreamQuery = call.query
+    subjects = [check_filter(subject) for subject in query.subject]
+    framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
+    start = _start(call, query)
+    reading = _Reading(call, subjects, start, query.payload)
+    await reading.open()
+    return Flow(framing.media_type, await begun(_flow(call, framing, reading)))
+
+
+@section.get(
+    "/streams/{stream}/consumers/{consumer}/live",
+    "Read a consumer as messages come",
+    query=ConsumerQuery,
+    stream=True,
+    headers=_ACCEPT,
+    answers=_answers(DeliveredMessage),
+    problems=(404, 406, 409),
+)
+async def read_consumer_live(call: Call) -> Reply:
+    """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer. What was sent and
+    not acknowledged is delivered again as soon as the caller is gone. Many callers may read the same
+    consumer: each message goes to one of them."""
+    query: ConsumerQuery = call.query
+    framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
+    session = ConsumerSession(call, window=query.window)
+    await session.open()
+    return Flow(framing.media_type, await begun(_consumer_flow(call, framing, session, query.payload)))
+
+
+async def begun(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`pieces` behind its first one: a generator that never began is closed without its `finally`, and what
+    it was to give back would be kept by a caller who leaves before the answer begins."""
+    await anext(pieces)
+    return pieces
+
+
+async def _consumer_flow(
+    call: Call, framing: Framing, session: ConsumerSession, form: PayloadForm
+) -> AsyncGenerator[bytes, None]:
+    delivered = call.core.metrics.delivered.labels("v2")
+    try:
+        yield b""  # for `begun`
+        yield framing.opening()
+        while True:
+            taken = await session.take(framing.ping_s or 3600)
+            if taken:
+                yield framing.messages([message_of(message, form) for message in taken])
+                delivered.inc(len(taken))
+            elif framing.ping_s:
+                yield framing.ping()
+    except GatewayError as error:
+        yield framing.ending(error)
+    finally:
+        await session.close()
+
+
+async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerator[bytes, None]:
+    loop = asyncio.get_running_loop()
+    delivered = call.core.metrics.delivered.labels("v2")
+    try:
+        yield b""  # for `begun`
+        yield framing.opening()
+        said = loop.time()
+        while True:
+            if call.core.stopping.is_set():
+                raise Stopping("the gateway is being stopped")
+            messages = await reading.take(_STOP_LOOK_S)
+            if messages:
+                yield framing.messages(messages)
+                delivered.inc(len(messages))
+            elif framing.ping_s and loop.time() - said >= framing.ping_s:
+                yield framing.ping()
+            else:
+                continue
+            said = loop.time()
+    except GatewayError as error:
+        yield framing.ending(error)
+    finally:
+        await reading.close()
+
+
+class _Reading:
+    """An ordered consumer on the link's connection of the moment; after a loss, another one that goes on
+    behind."""
+
+    def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
+        self._link = call.link
+        self._domain = call.settings.nats.domain
+        self._buffer_bytes = call.settings.limits.stream_buffer or 256 * 1024
+        self._stream = stream_of(call)
+        self._subjects = subjects or [">"]
+        self._start = start
+        self._form = form
+        self._created = ""
+        self._seen = 0
+        self._generation = 0
+        self._consumer: OrderedConsumer | None = None
+
+    async def open(self) -> None:
+        """Begin; what is wrong is raised as the gateway's errors."""
+        info = await self._link.api(f"STREAM.INFO.{self._stream}")
+        last = info["state"]["last_seq"]
+        if not self._created:
+            self._created = info["created"]
+            if self._start is StartAt.NEW:
+                self._start = StartAt.by_sequence(last + 1)  # the same wherever it goes on
+        elif info["created"] != self._created:
+            raise Conflict("the stream was deleted and made anew while it was read")
+        elif last < self._seen:
+            raise Conflict("the stream lost messages that were read already")
+        start = StartAt.by_sequence(self._seen + 1) if self._seen else self._start
+        self._generation = self._link.generation
+        client = Client(self._link.nats, domain=self._domain)
+        try:
+            self._consumer = client.ordered(
+                self._stream,
+                subjects=self._subjects,
+                start=start,
+                heartbeat_s=_HEARTBEAT_S,
+                buffer_messages=_AT_ONCE * 16,
+                buffer_bytes=self._buffer_bytes,
+            )
+            await self._consumer.open()
+        except ClientError as error:
+            self._consumer = None
+            raise _error_of(error) from error
+        except BaseException:
+            self._consumer = None
+            raise
+
+    async def take(self, timeout_s: float) -> list[Message]:
+        """Some messages, or none if none came in time."""
+        if self._consumer is not None and self._generation != self._link.generation:
+            await self.close()
+        if self._consumer is None and not await self._again(timeout_s):
+            return []
+        assert self._consumer is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                messages = await self._consumer.take(_AT_ONCE)
+        except TimeoutError:
+            return []
+        except ClientClosed:
+            await self.close()
+            return []
+        except ClientError as error:
+            reason = _error_of(error)
+            if not _may_pass(reason):
+                raise reason from error
+            await self.close()
+            return []
+        if not messages:
+            await self.close()
+            return []
+        self._seen = messages[-1].stream_seq
+        return [self._message(message) for message in messages]
+
+    async def _again(self, timeout_s: float) -> bool:
+        if self._link.is_closed:
+            raise LinkDown("the link to NATS is closed")
+        try:
+            await self.open()
+        except GatewayError as error:
+            if not _may_pass(error):
+                raise
+            await asyncio.sleep(min(timeout_s, _RETRY_S))
+            return False
+        return True
+
+    def _message(self, message: OrderedMessage) -> Message:
+        made = Message(
+            message.stream,
+            message.stream_seq,
+            message.subject,
+            format_time(message.timestamp_ns),
+            to_json(message.headers.items()),
+        )
+        fill_body(made, message.data, self._form)
+        return made
+
+    async def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.close()
+
+
+def _may_pass(error: GatewayError) -> bool:
+    """Whether to try again: no connection, or no room for a consumer yet beside those of the last connection,
+    which the server keeps for a while."""
+    if isinstance(error, JetStreamRefused):
+        return error.err_code == _NO_ROOM or error.code >= 500
+    return isinstance(error, LinkError)
+
+
+def _error_of(error: ClientError) -> GatewayError:
+    match error:
+        case RequestRefused():
+            return JetStreamRefused(error.status, error.code, error.description)
+        case StreamChanged():
+            return Conflict(str(error))
+        case ServerUnavailable() | ClientClosed():
+            return LinkDown(str(error))
+    return BadRequest(str(error))
+
+
+def _start(call: Call, query: StreamQuery) -> StartAt:
+    """Where to begin: behind the last event, if the caller had one; else what the query says."""
+    last = call.header("last-event-id")
+    if last:
+        if not (last.isascii() and last.isdigit() and len(last) < 20):
+            raise BadRequest("Last-Event-ID is no sequence")
+        return StartAt.by_sequence(int(last) + 1)
+    if sum(given is not None for given in (query.start, query.seq, query.since)) > 1:
+        raise BadRequest("give one of `start`, `seq` and `since`")
+    if query.seq is not None:
+        return StartAt.by_sequence(query.seq)
+    if query.since is not None:
+        return StartAt.by_time(_time(query.since))
+    starts: dict[From | None, Any] = {
+        From.LAST: StartAt.LAST,
+        From.NEW: StartAt.NEW,
+        From.LAST_PER_SUBJECT: StartAt.LAST_PER_SUBJECT,
+    }
+    chosen: StartAt = starts.get(query.start, StartAt.FIRST)
+    return chosen
+
+
+def _time(text: str) -> datetime:
+    try:
+        microseconds = parse_time(text) // _MICROSECOND
+        return datetime.fromtimestamp(0, UTC) + (datetime.resolution * microseconds)
+    except (TimeError, ValueError, OverflowError) as error:
+        raise BadRequest(f"`since`: {error}") from None

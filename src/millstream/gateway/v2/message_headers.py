@@ -1,0 +1,125 @@
+"""Headers of messages: in HTTP's headers, in JSON, and in the block that NATS stores.
+
+In HTTP, `Nats-…` headers are those of the message, and every other one is written with a prefix:
+`Millstream-Header-Trace: abc` is the message's `Trace`.  HTTP does not keep upper and lower case, NATS does:
+JetStream's own names get their spelling back, others are capitalised word by word.  JSON keeps names as
+they are.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from millstream.gateway.errors import BadRequest
+from millstream.gateway.v2.names import check_header_name, check_header_value
+from millstream.jsapi import headers as jetstream
+
+Pairs = list[tuple[str, str]]
+JsonHeaders = dict[str, str | list[str]]
+
+FREE_PREFIX: Final = "millstream-header-"
+_OWN_PREFIX: Final = "nats-"
+_RAW_PREFIXES: Final = (_OWN_PREFIX.encode(), FREE_PREFIX.encode())
+_STATUS_LINE: Final = b"NATS/1.0"
+_SPELLING: Final = {
+    value.lower(): value
+    for name, value in vars(jetstream).items()
+    if name.isupper() and isinstance(value, str) and value.startswith("Nats-")
+}
+_BATCH: Final = jetstream.BATCH_PREFIX.lower()
+
+
+class HeaderPairs(dict[str, str]):
+    """Headers for nats-py, which writes what `items` gives: a name may come more than once."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        super().__init__(pairs)
+        self._pairs = pairs
+
+    def items(self) -> Any:
+        return self._pairs
+
+
+def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
+    """The headers of the message in the headers of a request, whose names ASGI has in lower case."""
+    found: Pairs = []
+    for raw_name, raw_value in raw:
+        if not raw_name.startswith(_RAW_PREFIXES):  # most are not: told before anything is made of them
+            continue
+        name = raw_name.decode("latin-1")
+        if name.startswith(_OWN_PREFIX):
+            name = _SPELLING.get(name) or _capitalised(name)
+        else:
+            name = _capitalised(name.removeprefix(FREE_PREFIX))
+        found.append((check_header_name(name), check_header_value(_text(raw_value).strip())))
+    return found
+
+
+def to_http(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    """The headers of an answer that tell those of a message."""
+    return [
+        (name if name.lower().startswith(_OWN_PREFIX) else f"Millstream-Header-{name}", value)
+        for name, value in pairs
+        if name.isascii() and name.isprintable() and " " not in name
+    ]
+
+
+def from_json(headers: Mapping[str, str | list[str]]) -> Pairs:
+    """The headers of a message that is written in JSON."""
+    found: Pairs = []
+    for name, value in headers.items():
+        check_header_name(name)
+        if isinstance(value, str):
+            found.append((name, check_header_value(value)))
+        else:
+            found += [(name, check_header_value(each)) for each in value]
+    return found
+
+
+def to_json(pairs: Iterable[tuple[str, str]]) -> JsonHeaders:
+    """A header that comes more than once has a list."""
+    found: JsonHeaders = {}
+    for name, value in pairs:
+        present = found.get(name)
+        if present is None:
+            found[name] = value
+        elif isinstance(present, list):
+            present.append(value)
+        else:
+            found[name] = [present, value]
+    return found
+
+
+def block(pairs: Pairs) -> bytes:
+    """The block that NATS stores with a message; nothing if there are no headers."""
+    if not pairs:
+        return b""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in pairs)
+    return b"NATS/1.0\r\n%b\r\n" % lines.encode(errors="surrogatepass")
+
+
+def from_block(block: bytes) -> Pairs:
+    """The headers in the block that NATS stores with a message."""
+    found: Pairs = []
+    for line in block.split(b"\r\n"):
+        name, colon, value = line.partition(b":")
+        if colon and not line.startswith(_STATUS_LINE):
+            found.append((_text(name), _text(value).strip()))
+    return found
+
+
+def refuse_batches(pairs: Pairs) -> None:
+    """Atomic batches need one connection from their first message to the last, which HTTP does not give."""
+    for name, _ in pairs:
+        if name.lower().startswith(_BATCH):
+            raise BadRequest(f"{name} is not supported: a batch can not span requests")
+
+
+def _capitalised(name: str) -> str:
+    return "-".join(word.capitalize() for word in name.split("-"))
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,68 @@
+"""Names that come in from HTTP: streams, consumers, subjects, headers.
+
+They end up in the subjects of NATS commands, so nothing passes here that could end a command, reach
+another subject, or match more than was said.  All of it is refused with 400.
+"""
+
+import re
+from typing import Final
+
+from millstream.gateway.errors import BadRequest, PermissionDenied
+from millstream.gateway.settings import Group, Settings
+
+_NAME: Final = re.compile(r"[^\x00-\x20\x7f.*>/\\]{1,255}")
+_SUBJECT: Final = re.compile(r"[^\x00-\x20\x7f.]+(?:\.[^\x00-\x20\x7f.]+)*")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE: Final = re.compile(r"[^\x00\r\n]*")
+_MAX_SUBJECT: Final = 1024
+_OF_THE_SERVER: Final = ("$JS.", "$SYS.")
+
+NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # of _NAME, for the description
+
+
+def check_name(name: str, what: str) -> str:
+    """`name`, if a stream or consumer may be called so."""
+    if _NAME.fullmatch(name) is None:
+        raise BadRequest(f"{name!r} can not be the name of a {what}")
+    return name
+
+
+def check_subject(subject: str) -> str:
+    """`subject`, if a message can be published to it: no wildcard, no blank, no empty token."""
+    _check_tokens(subject)
+    if ("*" in subject or ">" in subject) and any(token in "*>" for token in subject.split(".")):
+        raise BadRequest(f"{subject!r} has wildcards; messages are published to one subject")
+    return subject
+
+
+def check_reach(subject: str, settings: Settings) -> None:
+    """403 for the server's own subjects where only the data plane is served: they administrate."""
+    if subject.startswith(_OF_THE_SERVER) and Group.MANAGEMENT not in settings.groups:
+        raise PermissionDenied(f"{subject} belongs to the management group, which is not served here")
+
+
+def check_filter(subject: str) -> str:
+    """`subject`, if messages can be chosen by it."""
+    _check_tokens(subject)
+    if ">" in subject and ">" in subject.split(".")[:-1]:
+        raise BadRequest(f"{subject!r} has `>` before its end")
+    return subject
+
+
+def _check_tokens(subject: str) -> None:
+    if _SUBJECT.fullmatch(subject) is None:
+        raise BadRequest(f"{subject!r} is no subject: empty tokens, blanks or control characters")
+    if len(subject) > _MAX_SUBJECT:
+        raise BadRequest(f"a subject has at most {_MAX_SUBJECT} characters")
+
+
+def check_header_name(name: str) -> str:
+    if _HEADER_NAME.fullmatch(name) is None:
+        raise BadRequest(f"{name!r} can not be the name of a header")
+    return name
+
+
+def check_header_value(value: str) -> str:
+    if _HEADER_VALUE.fullmatch(value) is None:
+        raise BadRequest("the value of a header can not have line ends in it")
+    return value

@@ -1,0 +1,184 @@
+"""Publishing one message, with or without a stream behind it, and asking somebody a question.
+
+The body of the request is the body of the message, byte for byte and whatever its content type, unless the
+request says otherwise: the media type of the envelope, or `encoding=base64`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError
+
+from millstream.gateway.errors import BadRequest, LinkDown, NoResponders, PayloadTooLarge
+from millstream.gateway.link import Link, PubAck
+from millstream.gateway.undisturbed import undisturbed
+from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
+from millstream.gateway.v2.message_headers import (
+    HeaderPairs,
+    Pairs,
+    from_http,
+    from_json,
+    refuse_batches,
+    to_http,
+)
+from millstream.gateway.v2.names import check_reach, check_subject
+from millstream.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
+from millstream.gateway.v2.payload import Outgoing, decode_base64
+from millstream.jsapi import headers as jetstream
+
+section: Final = Section(Tag.PUBLISHING)
+
+ENVELOPE: Final = "application/vnd.millstream.message+json"
+_LONGEST_S: Final = 300
+
+Timeout = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST_S, description="how many seconds to wait")]
+
+
+class Encoding(StrEnum):
+    """How the body of the request is to be read."""
+
+    RAW = "raw"
+    BASE64 = "base64"
+
+
+class Ack(StrEnum):
+    """Who says that the message has arrived."""
+
+    STREAM = "stream"
+    NONE = "none"
+
+
+class PublishQuery(msgspec.Struct, frozen=True):
+    ack: Annotated[
+        Ack, msgspec.Meta(description="`none` is plain NATS: sent to whoever listens, stored or not")
+    ] = Ack.STREAM
+    encoding: Annotated[Encoding, msgspec.Meta(description="of the body")] = Encoding.RAW
+    timeout: Timeout | None = None
+
+
+class RequestQuery(msgspec.Struct, frozen=True):
+    encoding: Annotated[Encoding, msgspec.Meta(description="of the body")] = Encoding.RAW
+    timeout: Timeout | None = None
+
+
+class Published(msgspec.Struct, omit_defaults=True):
+    """Where the message is stored."""
+
+    stream: str
+    seq: int
+    duplicate: bool = False  # it was there already, by its Nats-Msg-Id
+    domain: str = ""
+    val: str = ""  # of a counter
+
+
+_HEADERS: Final = {
+    "Idempotency-Key": "the same as `Nats-Msg-Id`: a second message with it is stored only once",
+    "Nats-Msg-Id": "identifies the message within the duplicate window of the stream",
+    "Nats-Expected-Stream": "store it only in this stream; else 412",
+    "Nats-Expected-Last-Sequence": "store it only behind this sequence; else 412",
+    "Nats-Expected-Last-Subject-Sequence": "store it only if its subject's last sequence is this; else 412",
+    "Nats-Expected-Last-Msg-Id": "store it only behind the message with this Nats-Msg-Id; else 412",
+    "Nats-TTL": "how long the stream keeps it, `60s` for example; if the stream allows it",
+}
+_BODY: Final = Body(
+    {ANY: {"type": "string", "format": "binary"}, ENVELOPE: Outgoing},
+    "the bytes of the message, of any content type; or an envelope with body and headers",
+    required=False,
+)
+
+
+@section.post(
+    "/subjects/{subject}",
+    "Publish a message",
+    query=PublishQuery,
+    headers=_HEADERS,
+    body=_BODY,
+    answers=(
+        json_answer(200, "it is stored: the PubAck", Published),
+        Answer(202, "it was sent to whoever listens (`ack=none`)"),
+    ),
+    problems=(404, 409, 412, 422),
+)
+async def publish(call: Call) -> Reply:
+    """The body is stored as it is. `Nats-*` headers are headers of the message, others are written as
+    `Millstream-Header-<Name>`. With 404, no stream stores this subject; with 504 it is not known whether the
+    message was stored: repeat it with the same `Idempotency-Key`."""
+    query: PublishQuery = call.query
+    subject, body, headers = await _message(call, query.encoding)
+    refuse_batches(headers)
+    if query.ack is Ack.NONE:
+        await send(call.link, subject, body, headers)
+        return Whole(202)
+    try:
+        ack: PubAck = await call.link.publish(
+            subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0
+        )
+    except NoResponders:
+        raise NoResponders(f"no stream stores {subject}") from None
+    call.core.published_v2.inc()
+    return answer(Published(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val))
+
+
+@section.post(
+    "/requests/{subject}",
+    "Ask, and get the answer",
+    query=RequestQuery,
+    body=_BODY,
+    answers=(
+        Answer(
+            200,
+            "the body of the answer; its headers as `Nats-*` and `Millstream-Header-*`",
+            {BYTES: {"type": "string", "format": "binary"}},
+        ),
+    ),
+    problems=(404,),
+)
+async def request(call: Call) -> Reply:
+    """Sends the message to whoever listens on the subject and waits for one answer: 404 if nobody listens,
+    504 if nobody answered in time. An answer that has a `Content-Type` header is given with that type."""
+    query: RequestQuery = call.query
+    subject, body, headers = await _message(call, query.encoding)
+    work = call.link.request(subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0)
+    try:
+        message = await call.while_there(work)
+    except NoResponders:
+        raise NoResponders(f"nobody listens on {subject}") from None
+    told = dict(message.headers or {})
+    media_type = told.pop("Content-Type", BYTES)
+    return Whole(200, message.data, media_type, to_http(told.items()))
+
+
+async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
+    subject = check_subject(call.path["subject"])
+    check_reach(subject, call.settings)
+    headers = from_http(call.raw_headers)
+    if key := call.header("idempotency-key"):
+        present = [value for name, value in headers if name == jetstream.MSG_ID]
+        if present and present != [key]:
+            raise BadRequest("Idempotency-Key and Nats-Msg-Id are not the same")
+        if not present:
+            headers.append((jetstream.MSG_ID, key))
+    body = await call.body()
+    if call.media_type == ENVELOPE:
+        envelope = decode(body, Outgoing)
+        if encoding is not Encoding.RAW:
+            raise BadRequest("an envelope says itself how its body is written")
+        return subject, envelope.body(), headers + from_json(envelope.headers)
+    if encoding is Encoding.BASE64:
+        body = decode_base64(body)
+    return subject, body, headers
+
+
+async def send(link: Link, subject: str, body: bytes, headers: Pairs) -> None:
+    """Publish without an answer."""
+    try:
+        await link.nats.publish(subject, body, headers=HeaderPairs(headers) if headers else None)
+        await undisturbed(link.nats.flush())
+    except MaxPayloadError:
+        raise PayloadTooLarge from None
+    except NatsError as error:
+        raise LinkDown(f"{error}") from None

@@ -1,0 +1,195 @@
+"""Pull requests to a consumer, and what comes of them, in a buffer that can not overflow.
+
+A request asks for a number of messages and of bytes, so that is all that can arrive.  Whoever takes messages
+out asks again.  JetStream ends a request with a status:
+
+    404, 408             nothing there, nothing came in time      ─▶ ENDED: ask again
+    409 batch completed                                           ─▶ ENDED
+    409 leadership change, server shutdown, max waiting           ─▶ NOT_NOW: ask again after a while
+    409 message size exceeds max bytes                            ─▶ TOO_BIG: ask for one message, of any size
+    409 consumer deleted                                          ─▶ NotFound
+    409 anything else                                             ─▶ Conflict: asking again would not help
+    503                                                           ─▶ LOST: is the consumer still there?
+    100                                                           the request is still known there
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from enum import Enum, auto
+from typing import Any, Final
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from millstream.gateway.errors import Conflict, GatewayError, LinkDown, NotFound
+from millstream.gateway.link import Link
+from millstream.gateway.settings import Nats
+from millstream.gateway.undisturbed import undisturbed
+from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
+
+_SECOND: Final = 1_000_000_000
+_NAK: Final = b"-NAK"
+_NOT_NOW: Final = ("leadership change", "server shutdown", "exceeded maxwaiting")
+
+
+class Outcome(Enum):
+    """How a request ended."""
+
+    ENDED = auto()
+    NOT_NOW = auto()
+    TOO_BIG = auto()
+    LOST = auto()
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A message that a consumer delivered."""
+
+    delivery: AckSubject
+    reply: str  # where it is acknowledged
+    subject: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class PullInbox:
+    """Where the messages of a consumer arrive, on the link's connection of the moment."""
+
+    def __init__(self, link: Link, options: Nats, stream: str, consumer: str) -> None:
+        self._link = link
+        prefix = f"$JS.{options.domain}.API" if options.domain else "$JS.API"
+        self._ask_subject = f"{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._inbox = ""
+        self._subscription: Subscription | None = None
+        self._buffer: deque[Taken] = deque()
+        self._ended: Outcome | GatewayError | None = None
+        self._awake = asyncio.Event()
+        self.expected = 0  # messages that the present request may still bring
+        self.heard = 0.0  # when something came last, in the loop's time
+
+    # -- asking ---------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Subscribe; LinkDown if there is no connection."""
+        nats = self._link.nats
+        self._inbox = nats.new_inbox()
+        try:
+            self._subscription = await nats.subscribe(
+                self._inbox, cb=self._take, pending_msgs_limit=0, pending_bytes_limit=0
+            )
+        except NatsError as error:
+            raise LinkDown(str(error)) from None
+
+    async def ask(
+        self,
+        count: int,
+        *,
+        most_bytes: int = 0,
+        expires_s: float = 0,
+        heartbeat_s: float = 0,
+        no_wait: bool = False,
+    ) -> None:
+        """Ask for `count` messages; the request before this one must have ended."""
+        request: dict[str, Any] = {"batch": count}
+        if most_bytes:
+            request["max_bytes"] = most_bytes
+        if expires_s:
+            request["expires"] = int(expires_s * _SECOND)
+        if heartbeat_s:
+            request["idle_heartbeat"] = int(heartbeat_s * _SECOND)
+        if no_wait:
+            request["no_wait"] = True
+        self.expected = count
+        self._ended = None
+        self.heard = asyncio.get_running_loop().time()
+        try:
+            await self._link.nats.publish(self._ask_subject, msgspec.json.encode(request), reply=self._inbox)
+        except NatsError as error:
+            raise LinkDown(str(error)) from None
+
+    # -- taking ---------------------------------------------------------------------------------------
+
+    def take(self, most: int) -> list[Taken]:
+        """What is there, without waiting."""
+        buffer = self._buffer
+        return [buffer.popleft() for _ in range(min(most, len(buffer)))]
+
+    @property
+    def buffered(self) -> int:
+        return len(self._buffer)
+
+    @property
+    def asking(self) -> bool:
+        """Whether more can come of the last request."""
+        return self.expected > 0 and self._ended is None
+
+    def outcome(self) -> Outcome:
+        """How the last request ended; raises if asking again would be of no use."""
+        if isinstance(self._ended, GatewayError):
+            raise self._ended
+        return self._ended or Outcome.ENDED
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until something came, the request ended, or somebody called `wake`; or not longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._awake.wait()
+        self._awake.clear()
+
+    async def _take(self, message: Msg) -> None:
+        self.heard = asyncio.get_running_loop().time()
+        delivery = read_ack_subject(message.reply) if message.reply else None
+        if delivery is not None:
+            self.expected -= 1
+            self._buffer.append(
+                Taken(delivery, message.reply, message.subject, message.headers or {}, message.data)
+            )
+        elif message.headers is not None and "Status" in message.headers:
+            self._status(message.headers["Status"], message.headers.get("Description", ""))
+        else:
+            return  # sent to the inbox by somebody else
+        self._awake.set()
+
+    def _status(self, status: str, description: str) -> None:
+        said = description.lower()
+        if status == "100":
+            return
+        if status in ("404", "408") or (status == "409" and said.startswith("batch completed")):
+            self._ended = Outcome.ENDED
+        elif status == "409" and said.startswith(_NOT_NOW):
+            self._ended = Outcome.NOT_NOW
+        elif status == "503":
+            self._ended = Outcome.LOST
+        elif status == "409" and said.startswith("message size exceeds maxbytes"):
+            self._ended = Outcome.TOO_BIG
+        elif status == "409" and said.startswith("consumer deleted"):
+            self._ended = NotFound("the consumer was deleted")
+        else:
+            self._ended = Conflict(f"the consumer says: {description or status}")
+
+    # -- leaving --------------------------------------------------------------------------------------
+
+    async def close(self) -> list[Taken]:
+        """Unsubscribe, and return what came and nobody took: also what was on its way."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await undisturbed(subscription.drain())
+        self.expected = 0
+        return self.take(len(self._buffer))
+
+
+async def give_back(link: Link, replies: list[str]) -> None:
+    """Have messages delivered again, to whoever asks next.  Without a connection, that comes with
+    ack_wait."""
+    with contextlib.suppress(NatsError, OSError, GatewayError):
+        nats = link.nats
+        for reply in replies:
+            await nats.publish(reply, _NAK)
+        await undisturbed(nats.flush())

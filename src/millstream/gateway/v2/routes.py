@@ -1,0 +1,170 @@
+"""From a path and a method to an operation: the ASGI application of `/v2`.
+
+Paths are matched as they were sent, segment by segment, and decoded afterwards: an encoded slash is part of a
+name, never a border.  A subject takes the whole rest of a path, so `a/b` needs no encoding.
+
+What operations raise is answered by the gateway's front, but for JetStream's refusals, for which `/v2` has
+statuses of its own (problems).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import unquote
+
+from millstream.gateway.core import Core
+from millstream.gateway.error_map import PROBLEM_TYPE, problem
+from millstream.gateway.errors import (
+    BadRequest,
+    GatewayError,
+    JetStreamRefused,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+)
+from millstream.gateway.exchange import Application, Exchange, Receive, Scope, Send
+from millstream.gateway.settings import Group
+from millstream.gateway.v2.calls import Call
+from millstream.gateway.v2.operations import Operation, Tag
+from millstream.gateway.v2.problems import outcome_of
+from millstream.gateway.v2.sections import SECTIONS
+
+_REST: Final = "subject"  # a parameter of this name is everything that follows
+_SOCKET: Final = "WEBSOCKET"
+_DENIAL: Final = "websocket.http.response"  # an answer of HTTP to who wanted a WebSocket
+
+
+def asgi_app(core: Core, groups: frozenset[Group]) -> Application:
+    """The application for `groups`; its scope must have been through the gateway's front."""
+    return Routes(core, groups)
+
+
+def operations_of(groups: frozenset[Group]) -> list[Operation]:
+    """What is served for `groups`; the description is there for both."""
+    return [
+        operation
+        for section in SECTIONS
+        for operation in section.operations
+        if operation.tag is Tag.ABOUT or operation.group in groups
+    ]
+
+
+class _Node:
+    """One segment of paths: what may come next, and what can be done here."""
+
+    __slots__ = ("literals", "methods", "name", "parameter")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.name = ""
+        self.methods: dict[str, Operation] = {}
+
+
+class Routes:
+    """Finds operations and calls them."""
+
+    def __init__(self, core: Core, groups: frozenset[Group]) -> None:
+        self._core = core
+        self._root = _Node()
+        self._open = 0
+        for operation in operations_of(groups):
+            self._add(operation)
+
+    def _add(self, operation: Operation) -> None:
+        node = self._root
+        for segment in operation.path.split("/")[1:]:
+            if segment.startswith("{"):
+                node.parameter = node.parameter or _Node()
+                node.parameter.name = segment[1:-1]
+                node = node.parameter
+            else:
+                node = node.literals.setdefault(segment, _Node())
+        node.methods[_SOCKET if operation.socket else operation.method] = operation
+
+    def find(self, method: str, raw_path: str) -> tuple[Operation, dict[str, str]]:
+        """The operation and what its path names; NotFound or MethodNotAllowed."""
+        node = self._root
+        named: dict[str, str] = {}
+        segments = raw_path.split("/")[1:]
+        for position, segment in enumerate(segments):
+            following = node.literals.get(segment)
+            if following is None:
+                following = node.parameter
+                if following is None or not segment:
+                    raise NotFound("there is nothing at this path")
+                if following.name == _REST:
+                    named[_REST] = _decoded("/".join(segments[position:]))
+                    node = following
+                    break
+                named[following.name] = _decoded(segment)
+            node = following
+        operation = node.methods.get(method)
+        if operation is not None:
+            return operation, named
+        if method == _SOCKET or not node.methods or _SOCKET in node.methods:
+            raise NotFound("there is nothing at this path, or only a WebSocket")
+        raise MethodNotAllowed(tuple(sorted(node.methods)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope["state"]["exchange"]
+        raw = scope.get("raw_path") or scope["path"].encode()
+        method = _SOCKET if scope["type"] == "websocket" else scope["method"]
+        operation, named = self.find(method, raw.decode("latin-1").partition("?")[0])
+        scope["state"]["route"] = operation.path
+        scope["state"]["is_stream"] = operation.stream
+        try:
+            if operation.stream:
+                with self._admitted():
+                    await self._serve(operation, exchange, named)
+            else:
+                await self._serve(operation, exchange, named)
+        except GatewayError as error:
+            socket = scope["type"] == "websocket"
+            if exchange.status or (not socket and not isinstance(error, JetStreamRefused)):
+                raise
+            await self._refuse(exchange, error, socket)
+
+    async def _serve(self, operation: Operation, exchange: Exchange, named: dict[str, str]) -> None:
+        link = await self._core.links.link_for(exchange.caller.credentials)
+        with link.held():
+            reply = await operation.handler(Call(operation, exchange, self._core, link, named))
+            await reply.respond(exchange.receive, exchange.send)
+
+    @contextlib.contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """Count what does not end by itself; there may be only so many."""
+        most = self._core.settings.limits.streams
+        if most and self._open >= most:
+            raise Overloaded("there are too many subscriptions")
+        gauge = self._core.metrics.streams.labels("v2")
+        self._open += 1
+        gauge.inc()
+        try:
+            yield
+        finally:
+            self._open -= 1
+            gauge.dec()
+
+    async def _refuse(self, exchange: Exchange, error: GatewayError, socket: bool) -> None:
+        outcome = outcome_of(error)
+        body = problem(exchange.request_id, outcome, exchange.scope["path"])
+        if not socket:
+            await exchange.answer(outcome.status, body, PROBLEM_TYPE, outcome.headers)
+            return
+        if _DENIAL not in (exchange.scope.get("extensions") or {}):
+            raise error  # the front closes it, with 403
+        exchange.status = outcome.status
+        headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body))]
+        start = {"type": f"{_DENIAL}.start", "status": outcome.status, "headers": headers}
+        await exchange.send(start)
+        await exchange.send({"type": f"{_DENIAL}.body", "body": body})
+
+
+def _decoded(segment: str) -> str:
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest("the path is not UTF-8") from None

@@ -1,0 +1,222 @@
+"""A consumer over a WebSocket: messages down; acknowledgements and permits up.
+
+    down  {"type":"message", …the message…, "ack_id":"…"}
+          {"type":"result","id":1,"ok":true,"status":"confirmed"}       to what had an `id`, or failed
+          {"type":"problem","status":404,…}                              then the socket is closed
+    up    {"op":"ack","ack_id":"…"}      also nak (delay), term (reason), progress; `confirm`, `id`
+          {"op":"permit","count":100}
+
+At most `window` messages are out and not acknowledged.  With `flow=permit` nothing comes until it was
+permitted, and never more than that: a reader that gives no permits, or does not read its socket, holds
+nothing up but itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+
+from millstream.gateway.errors import Disconnected, GatewayError, Stopping
+from millstream.gateway.exchange import Receive, Send
+from millstream.gateway.v2.calls import Call, Reply, cancelled
+from millstream.gateway.v2.consumer_session import ConsumerSession
+from millstream.gateway.v2.consumers import consumer_of
+from millstream.gateway.v2.consuming import (
+    AckItem,
+    AckKind,
+    AckResult,
+    AckStatus,
+    acknowledge_all,
+    message_of,
+)
+from millstream.gateway.v2.messages import Payload
+from millstream.gateway.v2.operations import Answer, Section, Tag
+from millstream.gateway.v2.payload import PayloadForm, to_json
+from millstream.gateway.v2.problems import problem_of
+from millstream.gateway.v2.streams import stream_of
+
+section: Final = Section(Tag.CONSUMING)
+
+_GOING_AWAY: Final = 1001
+_CLOSE_CODES: Final = 4000  # 4000 and the HTTP status
+_CONFIRM_S: Final = 5.0
+_ACKS_AT_ONCE: Final = 1000  # of one socket
+_LONG_S: Final = 3600.0
+_KINDS: Final = frozenset(AckKind)
+
+
+class FlowMode(StrEnum):
+    """What lets the next message come."""
+
+    WINDOW = "window"
+    PERMIT = "permit"
+
+
+class SocketQuery(msgspec.Struct, frozen=True):
+    window: Annotated[
+        int, msgspec.Meta(ge=1, le=10_000, description="how many messages may be out unacknowledged")
+    ] = 256
+    flow: Annotated[FlowMode, msgspec.Meta(description="`permit`: only as many as the reader permits")] = (
+        FlowMode.WINDOW
+    )
+    payload: Payload = PayloadForm.AUTO
+
+
+class Command(msgspec.Struct, forbid_unknown_fields=True):
+    """What a reader says."""
+
+    op: str
+    ack_id: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    delay: Annotated[float, msgspec.Meta(ge=0, le=10**8)] = 0.0
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    confirm: bool = False
+    count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 0
+    id: str | int | None = None
+
+
+class SocketResult(msgspec.Struct, omit_defaults=True, tag_field="type", tag="result"):
+    id: str | int | None
+    ok: bool = msgspec.field(default_factory=bool)
+    ack_id: str = ""
+    status: AckStatus | None = None
+    detail: str = ""
+
+
+_commands: Final = msgspec.json.Decoder(Command)
+
+
+@section.get(
+    "/streams/{stream}/consumers/{consumer}/socket",
+    "Read and acknowledge over a WebSocket",
+    query=SocketQuery,
+    stream=True,
+    socket=True,
+    answers=(Answer(101, "the WebSocket is open"),),
+    problems=(404, 409),
+)
+async def open_socket(call: Call) -> Reply:
+    """Messages of a pull consumer come as JSON texts with `"type":"message"`; the reader sends
+    `{"op":"ack","ack_id":…}` (or `nak` with `delay`, `term` with `reason`, `progress`), and
+    `{"op":"permit","count":…}` with `flow=permit`. What is not acknowledged is delivered again as soon as the
+    socket is closed. A `problem` precedes a close that the gateway begins, whose code is 4000 and the status,
+    or 1001 when the gateway stops."""
+    session = ConsumerSession(call, window=call.query.window)
+    await session.open()
+    return SocketReply(call, session)
+
+
+class SocketReply:
+    """The life of one socket."""
+
+    def __init__(self, call: Call, session: ConsumerSession) -> None:
+        query: SocketQuery = call.query
+        self._call = call
+        self._session = session
+        self._form = query.payload
+        self._stream = stream_of(call)
+        self._consumer = consumer_of(call)
+        self._sending = asyncio.Lock()
+        self._acks: set[asyncio.Task[None]] = set()
+        session.hold_unacked = True
+        if query.flow is FlowMode.PERMIT:
+            session.permits = 0
+
+    async def respond(self, receive: Receive, send: Send) -> None:
+        down = up = None
+        try:
+            if (await receive())["type"] != "websocket.connect":
+                return
+            await send({"type": "websocket.accept", "headers": []})
+            down = asyncio.ensure_future(self._down(send))
+            up = asyncio.ensure_future(self._up(receive, send))
+            done, _ = await asyncio.wait((down, up), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except OSError:
+            pass  # uvicorn's word for a reader that is gone
+        except GatewayError as error:
+            if not isinstance(error, Disconnected):
+                await self._farewell(send, error)
+        finally:
+            await cancelled(down, up, *self._acks)
+            await self._session.close()
+
+    # -- down -----------------------------------------------------------------------------------------
+
+    async def _down(self, send: Send) -> None:
+        delivered = self._call.core.metrics.delivered.labels("v2")
+        while True:
+            for taken in await self._session.take(_LONG_S):
+                message = to_json(message_of(taken, self._form))
+                await self._say(send, b'{"type":"message",' + message[1:])
+                delivered.inc()
+
+    async def _say(self, send: Send, text: bytes) -> None:
+        async with self._sending:
+            await send({"type": "websocket.send", "text": text.decode()})
+
+    async def _farewell(self, send: Send, error: GatewayError) -> None:
+        problem = problem_of(error)
+        code = _GOING_AWAY if isinstance(error, Stopping) else _CLOSE_CODES + problem.status
+        with contextlib.suppress(Exception):  # the other side may be gone already
+            await self._say(send, b'{"type":"problem",' + to_json(problem)[1:])
+            await send({"type": "websocket.close", "code": code, "reason": problem.title})
+
+    # -- up -------------------------------------------------------------------------------------------
+
+    async def _up(self, receive: Receive, send: Send) -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "websocket.disconnect":
+                raise Disconnected("the socket was closed")
+            text = event.get("text") or event.get("bytes") or b""
+            try:
+                command = _commands.decode(text)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                await self._tell(send, SocketResult(None, False, detail=f"it can not be read: {error}"))
+                continue
+            if command.op in _KINDS:
+                while len(self._acks) >= _ACKS_AT_ONCE:
+                    await asyncio.wait(self._acks, return_when=asyncio.FIRST_COMPLETED)
+                if command.confirm:
+                    task = asyncio.ensure_future(self._acknowledge(command, send))
+                    self._acks.add(task)
+                    task.add_done_callback(self._acks.discard)
+                else:
+                    await self._acknowledge(command, send)
+            else:
+                await self._other(command, send)
+
+    async def _acknowledge(self, command: Command, send: Send) -> None:
+        item = AckItem(command.ack_id, AckKind(command.op), command.delay, command.reason)
+        timeout_s = _CONFIRM_S if command.confirm else 0.0
+        (result,) = await acknowledge_all(self._call.link, self._stream, self._consumer, [item], timeout_s)
+        if command.id is not None or not result.ok:
+            await self._tell(send, _told(command, result))
+
+    async def _other(self, command: Command, send: Send) -> None:
+        session = self._session
+        if command.op != "permit":
+            result = SocketResult(command.id, False, detail=f"{command.op!r} is not known")
+        elif session.permits is None:
+            result = SocketResult(command.id, False, detail="permits go with flow=permit")
+        elif not command.count:
+            result = SocketResult(command.id, False, detail="a permit has a `count`")
+        else:
+            session.permits += command.count
+            session.wake()
+            result = SocketResult(command.id, True)
+            if command.id is None:
+                return
+        await self._tell(send, result)
+
+    async def _tell(self, send: Send, result: SocketResult) -> None:
+        await self._say(send, to_json(result))
+
+
+def _told(command: Command, result: AckResult) -> SocketResult:
+    return SocketResult(command.id, result.ok, result.ack_id, result.status, result.detail)

@@ -1,0 +1,351 @@
+"""JetStream of one account: its streams, on disk and running, and what they use."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millstream.base.ids import nuid
+from millstream.jetstream import meta
+from millstream.jetstream.advisories import Advisories
+from millstream.jetstream.archive.staging import Staging
+from millstream.jetstream.batch import discard_torn
+from millstream.jetstream.committer import Committer
+from millstream.jetstream.consumers.journal import Journal
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.resources import Resources
+from millstream.jetstream.restoring import restore
+from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream_config import StreamLimits
+from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.limits import API_LEVEL
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.recovery import open_log
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import World
+    from millstream.store.log import Log
+
+_log = logging.getLogger("millstream.jetstream")
+
+
+class AccountJetStream:
+    """All streams of an account."""
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        options: AccountJetStreamOptions,
+        *,
+        fs: FileSystem,
+        folder: str,
+        domain: str = "",
+        sync_interval_s: float | None = None,
+        resources: Resources | None = None,
+        advisories: Advisories | None = None,
+    ) -> None:
+        self.name = name
+        self.world = world
+        self.options = options
+        self.domain = domain
+        self.streams: dict[str, Stream] = {}
+        self.unrecovered: dict[str, str] = {}  # streams on disk that cannot be started, and why
+        self.committer = Committer(world, sync_interval_s)
+        self.resources = resources or Resources()
+        self.resources.accounts.append(self)
+        self.advisories = advisories or Advisories(world, account=name, domain=domain)
+        self.api_total = 0
+        self.api_errors = 0
+        self._fs = fs
+        self._memory = MemoryFileSystem()
+        self._folder = folder
+        self._graves = f"{folder}/deleted"  # folders of streams that are being removed
+        self._staged = f"{folder}/restoring"  # folders of streams that are being restored
+        self._sync = sync_interval_s is None
+        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    def stream(self, name: str) -> Stream:
+        found = self.streams.get(name)
+        if found is None:
+            raise ApiError(Err.STREAM_NOT_FOUND)
+        return found
+
+    def add(self, config: StreamConfig) -> Stream:
+        """Create a stream from a configuration that was checked; it is on disk when this returns."""
+        if config.name in self.unrecovered:
+            raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
+        created = self.world.now_ns()
+        folder = self._stream_folder(config.name)
+        in_memory = config.storage is StorageType.MEMORY
+        if not in_memory:
+            meta.make_folder(self._fs, folder)
+        log = self._open_log(config)
+        stream = Stream(self, config, created, log, sync=self._sync)
+        try:
+            if not in_memory:
+                meta.create(self._fs, folder, meta.StreamMeta(config=config, created=Time(created)))
+        except StoreError:
+            log.close()
+            with contextlib.suppress(StoreError):  # then the next start does it
+                self._fs.remove_folder(folder)
+            raise
+        self.streams[config.name] = stream
+        stream.start()
+        for other in self.streams.values():
+            other.inflows.appeared(config.name)
+        return stream
+
+    def configs(self) -> dict[str, StreamConfig]:
+        return {name: stream.config for name, stream in self.streams.items()}
+
+    def stage(self, config: StreamConfig, number: str) -> Staging:
+        """A place to build a stream that is being restored; `number` is its own."""
+        folder = f"{self._staged}/{number}"
+        return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
+
+    def build(self, config: StreamConfig, created_ns: int, log: Log) -> Stream:
+        """A stream that does not work yet."""
+        return Stream(self, config, created_ns, log, sync=self._sync)
+
+    def take_in(self, stream: Stream) -> None:
+        """A stream that is whole and on disk begins to work."""
+        self.streams[stream.name] = stream
+        self.count(stream)
+        stream.start()
+        if stream.log.uncommitted:
+            self.committer.dirty(stream)
+        for other in self.streams.values():
+            other.inflows.appeared(stream.name)
+
+    def set_aside(self, name: str) -> None:
+        """Make room for a stream that is restored in the place of one that could not be started."""
+        if name in self.unrecovered:
+            aside = f"{self._folder}/damaged/{name}.{nuid()}"
+            meta.put_away(self._fs, self._stream_folder(name), aside)
+            del self.unrecovered[name]
+            _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
+
+    def update(self, stream: Stream, config: StreamConfig) -> None:
+        subjects_changed = stream.config.subjects != config.subjects
+        if not stream.in_memory:  # first, so that after a failure the old one is still in force
+            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
+            meta.write(self._fs, self._stream_folder(stream.name), found)
+        stream.configure(config)
+        if subjects_changed:
+            stream.listen_anew()
+
+    def delete(self, stream: Stream) -> None:
+        """Remove a stream: it does not come back when this returns, and its files go in the background."""
+        self.committer.wait(stream)
+        if stream.consumers.journal is not None:
+            self.committer.wait(stream.consumers.journal)
+        grave = f"{self._graves}/{stream.name}.{nuid()}"
+        if not stream.in_memory:
+            meta.put_away(self._fs, self._stream_folder(stream.name), grave)
+        stream.stop()
+        stream.consumers.abandon()
+        del self.streams[stream.name]
+        self.committer.forget(stream)
+        self._count_as(stream, 0)
+        stream.log.close()
+        if stream.in_memory:
+            self._memory.remove_folder(self._stream_folder(stream.name))
+        else:
+            self._remove_later(grave)
+        stream.abandon()
+
+    def _remove_later(self, folder: str) -> None:
+        """Large files take long to go."""
+
+        def ended(error: Exception | None) -> None:
+            if error is not None:
+                _log.error("account %s: %s", self.name, error)
+
+        self.world.run_in_worker(lambda: self._fs.remove_folder(folder), ended)
+
+    def recover(self) -> None:
+        """Start the streams that are on disk."""
+        for name in self._fs.list(self._staged):  # it did not come to its end
+            self._remove_later(f"{self._staged}/{name}")
+        names, graves = self._fs.list(f"{self._folder}/streams"), self._fs.list(self._graves)
+        if names or graves:
+            self._sync_folder(f"{self._folder}/streams")
+        for name in graves:
+            self._remove_later(f"{self._graves}/{name}")
+        for name in names:
+            folder = self._stream_folder(name)
+            try:
+                if meta.never_existed(self._fs, folder):
+                    self._fs.remove_folder(folder)
+                else:
+                    self._recover_one(name)
+            except (StoreError, ApiError) as error:
+                self._give_up(name, str(error))
+            except Exception as error:  # whatever is wrong with one stream must not stop the others
+                _log.exception("account %s: stream %s", self.name, name)
+                self._give_up(name, f"{type(error).__name__}: {error}")
+
+    def _give_up(self, name: str, reason: str) -> None:
+        self.unrecovered[name] = reason
+        _log.error("account %s: stream %s cannot be started: %s", self.name, name, reason)
+
+    def _sync_folder(self, folder: str) -> None:
+        """The server before may have been killed before it did that, and what is there counts now."""
+        try:
+            self._fs.sync_folder(folder)
+        except StoreError as error:
+            _log.error("account %s: %s", self.name, error)
+
+    def _recover_one(self, name: str) -> None:
+        self._sync_folder(self._stream_folder(name))
+        found = meta.read(self._fs, self._stream_folder(name))
+        if found.config.name != name:
+            raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
+        stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
+        restore(stream)
+        if self._fs.list(self._journal_folder(name)):
+            stream.consumers.recover(self.open_consumer_journal(stream))
+        stream.inflows.recover(self._fs, self._stream_folder(name))
+        self.streams[name] = stream
+        self.count(stream)
+        stream.start()
+        if stream.log.uncommitted:
+            self.committer.dirty(stream)
+
+    def _open_log(self, config: StreamConfig) -> Log:
+        fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
+        log = open_log(fs, f"{self._stream_folder(config.name)}/log", first_seq=max(config.first_seq, 1))
+        discard_torn(log)
+        return log
+
+    def _stream_folder(self, name: str) -> str:
+        return f"{self._folder}/streams/{name}"
+
+    def _journal_folder(self, name: str) -> str:
+        return f"{self._stream_folder(name)}/consumers"
+
+    def open_consumer_journal(self, stream: Stream) -> Journal:
+        """Where a stream's consumers are kept."""
+        return self.open_journal(self._journal_folder(stream.name))
+
+    def open_journal(self, folder: str) -> Journal:
+        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+
+    def before_commit(self, stream: Stream) -> Callable[[], None] | None:
+        """What must be on disk before the next commit of a stream is."""
+        if stream.in_memory:
+            return None
+        return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
+
+    def stop(self) -> None:
+        """Take nothing more and make everything durable."""
+        for stream in self.streams.values():
+            stream.stop()
+            try:
+                self.committer.flush(stream)
+            except StoreError as error:
+                _log.error("stream %s: %s", stream.name, error)
+            try:
+                stream.consumers.stop()
+            except StoreError as error:
+                _log.error("consumers of stream %s: %s", stream.name, error)
+            self.committer.forget(stream)
+            stream.log.close()
+        self.committer.stop()
+
+    def reconfigure(self, options: AccountJetStreamOptions) -> None:
+        """Other limits, for what is stored from now on."""
+        self.options = options
+        for stream in self.streams.values():
+            stream.configure(stream.config)
+
+    def report_failure(self, stream: Stream, error: StoreError) -> None:
+        """A disk does not take writes any more."""
+        self.advisories.out_of_storage(stream.name)
+
+    # -- what it uses -----------------------------------------------------------------------------
+
+    def count(self, stream: Stream) -> None:
+        """Bring what is known of the use of storage up to date with one stream."""
+        self._count_as(stream, stream.bytes())
+
+    def _count_as(self, stream: Stream, size: int) -> None:
+        change = size - stream.counted
+        stream.counted = size
+        self._used[stream.config.storage] += change
+        self.resources.count(stream.config.storage, change)
+
+    def used(self, storage: StorageType) -> int:
+        for stream in self.streams.values():
+            self.count(stream)
+        return self._used[storage]
+
+    def limit(self, storage: StorageType) -> int:
+        """How many bytes this account may store; -1: any number."""
+        return self.options.max_memory if storage is StorageType.MEMORY else self.options.max_store
+
+    def check_room(self, stream: Stream, size: int) -> None:
+        """Refuse to store `size` more bytes if server or account have no room for them."""
+        self.check_server_room(stream)
+        storage = stream.config.storage
+        limit = self.limit(storage)
+        if limit >= 0 and self._used[storage] + size > limit:
+            raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
+
+    def check_server_room(self, stream: Stream) -> None:
+        """Refuse to store anything if the server can not."""
+        self.count(stream)
+        if self.resources.exhausted(stream.config.storage):
+            raise ApiError(Err.INSUFFICIENT_RESOURCES)
+
+    def reserved(self, storage: StorageType) -> int:
+        return sum(
+            max(stream.config.max_bytes, 0)
+            for stream in self.streams.values()
+            if stream.config.storage is storage
+        )
+
+    def stream_limits(self) -> StreamLimits:
+        """What bounds the configuration of a stream here."""
+        resources = self.resources
+        return StreamLimits(
+            account=self.options,
+            duplicate_window=round(resources.limits.duplicate_window_s * 1_000_000_000),
+            max_memory=resources.max_memory,
+            max_store=resources.max_store,
+            reserved_memory=resources.reserved(StorageType.MEMORY),
+            reserved_store=resources.reserved(StorageType.FILE),
+        )
+
+    def info(self) -> AccountInfo:
+        limits = self.options
+        return AccountInfo(
+            memory=self.used(StorageType.MEMORY),
+            storage=self.used(StorageType.FILE),
+            reserved_memory=self.reserved(StorageType.MEMORY),
+            reserved_storage=self.reserved(StorageType.FILE),
+            streams=len(self.streams),
+            consumers=sum(stream.consumer_count for stream in self.streams.values()),
+            limits=AccountLimits(
+                max_memory=limits.max_memory,
+                max_storage=limits.max_store,
+                max_streams=limits.max_streams,
+                max_consumers=limits.max_consumers,
+                max_ack_pending=limits.max_ack_pending,
+                memory_max_stream_bytes=limits.memory_max_stream_bytes,
+                storage_max_stream_bytes=limits.store_max_stream_bytes,
+                max_bytes_required=limits.max_bytes_required,
+            ),
+            domain=self.domain,
+            api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
+        )

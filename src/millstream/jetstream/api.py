@@ -1,0 +1,338 @@
+"""`$JS.API.…`: from a request to its handler, and from its outcome to the answer.
+
+The table of endpoints is the whole dispatch.  A subject under one of the prefixes that no endpoint has
+gets no answer at all, as in the reference; pull requests and direct gets are not among them, since
+there nobody listening is the answer.
+
+A request that changes what is stored is answered when the change is durable, and one that reads waits
+for what was published before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.archive.api import ArchiveApi
+from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
+from millstream.jetstream.ports import Request
+from millstream.jetstream.reading import Later
+from millstream.jetstream.stream_api import StreamApi
+from millstream.jsapi import responses
+from millstream.jsapi.codec import JsonError, encode
+from millstream.jsapi.errors import ApiError, Err
+from millstream.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.advisories import Advisories
+    from millstream.jetstream.ports import World
+
+_log = logging.getLogger("millstream.jetstream")
+
+# Takes the last token of the subject and the body.
+Handler = Callable[[str, bytes], responses.Response | Later]
+Kind = type[responses.Response]
+Answer = responses.Response | Later | Durable | None
+
+_PREFIX: Final = b"$JS.API."
+_NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
+_CLUSTER_ONLY: Final[dict[str, Kind]] = {
+    "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
+    "STREAM.PEER.REMOVE.*": responses.StreamRemovePeerResponse,
+    "STREAM.PEER.EVACUATE.*": responses.StreamEvacuatePeerResponse,
+    "STREAM.CANCEL_MOVE.*": responses.StreamCancelMoveResponse,
+    "CONSUMER.LEADER.STEPDOWN.*.*": responses.ConsumerLeaderStepdownResponse,
+    "CONSUMER.PEER.REMOVE.*.*": responses.ConsumerRemovePeerResponse,
+    "CONSUMER.PEER.EVACUATE.*.*": responses.ConsumerEvacuatePeerResponse,
+}
+# What each endpoint answers with, in accounts that have JetStream and in those that have not.
+_ANSWERS: Final[dict[str, Kind]] = {
+    "INFO": responses.AccountInfoResponse,
+    "STREAM.CREATE.*": responses.StreamCreateResponse,
+    "STREAM.UPDATE.*": responses.StreamUpdateResponse,
+    "STREAM.NAMES": responses.StreamNamesResponse,
+    "STREAM.LIST": responses.StreamListResponse,
+    "STREAM.INFO.*": responses.StreamInfoResponse,
+    "STREAM.DELETE.*": responses.StreamDeleteResponse,
+    "STREAM.PURGE.*": responses.StreamPurgeResponse,
+    "STREAM.MSG.GET.*": responses.MsgGetResponse,
+    "STREAM.MSG.DELETE.*": responses.MsgDeleteResponse,
+    "STREAM.SNAPSHOT.*": responses.StreamSnapshotResponse,
+    "STREAM.RESTORE.*": responses.StreamRestoreResponse,
+    "CONSUMER.CREATE.*": responses.ConsumerCreateResponse,
+    "CONSUMER.CREATE.*.>": responses.ConsumerCreateResponse,
+    "CONSUMER.DURABLE.CREATE.*.*": responses.ConsumerCreateResponse,
+    "CONSUMER.NAMES.*": responses.ConsumerNamesResponse,
+    "CONSUMER.LIST.*": responses.ConsumerListResponse,
+    "CONSUMER.INFO.*.*": responses.ConsumerInfoResponse,
+    "CONSUMER.DELETE.*.*": responses.ConsumerDeleteResponse,
+    "CONSUMER.PAUSE.*.*": responses.ConsumerPauseResponse,
+    "CONSUMER.RESET.*.*": responses.ConsumerResetResponse,
+    "CONSUMER.UNPIN.*.*": responses.ConsumerUnpinResponse,
+}
+_READING: Final = frozenset(
+    {
+        "STREAM.INFO.*",
+        "STREAM.MSG.DELETE.*",
+        *(endpoint for endpoint in _ANSWERS if endpoint.startswith("CONSUMER.")),
+    }
+)
+# nats-server does not count it as an error that there was nothing to delete.
+_NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
+_RESET: Final = "CONSUMER.RESET.*.*"
+_INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
+_CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request on its way."""
+
+    endpoint: str
+    kind: Kind
+    name: str  # what the subject has in place of the wildcards
+    subject: bytes
+    request: Request
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Requests that wait for a commit."""
+
+    limit: int
+    count: int = 0
+
+
+class Api:
+    """The API of one account."""
+
+    def __init__(
+        self,
+        account: AccountJetStream,
+        server_name: str,
+        server_version: str,
+        *,
+        strict: bool = True,
+        request_queue_limit: int = 10_000,
+        info_queue_limit: int = 10_000,
+    ) -> None:
+        self._account = account
+        self._requests = Waiting(request_queue_limit)
+        self._infos = Waiting(info_queue_limit)
+        self._listening = Listening(account.world, self.answer)
+        streams = StreamApi(account, server_name, server_version, strict=strict)
+        self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
+        self._archives = ArchiveApi(account, server_version, strict=strict)
+        self._of_archives = self._archives.handlers
+        self._handlers: dict[str, Handler] = {
+            "INFO": self._account_info,
+            "STREAM.CREATE.*": streams.create,
+            "STREAM.UPDATE.*": streams.update,
+            "STREAM.NAMES": streams.names,
+            "STREAM.LIST": streams.page,
+            "STREAM.INFO.*": streams.info,
+            "STREAM.DELETE.*": streams.delete,
+            "STREAM.PURGE.*": streams.purge,
+            "STREAM.MSG.GET.*": streams.get,
+            "STREAM.MSG.DELETE.*": streams.delete_message,
+            **dict.fromkeys(_CLUSTER_ONLY, _needs_cluster),
+        }
+
+    def start(self) -> None:
+        self._listening.start()
+
+    def stop(self) -> None:
+        self._listening.stop()
+        self._archives.stop()
+
+    def answer(self, subject: bytes, request: Request) -> None:
+        endpoint, name = find_endpoint(subject)
+        if not any(endpoint in each for each in (self._handlers, self._of_consumers, self._of_archives)):
+            return
+        call = _Call(endpoint, kind_of(endpoint), name, subject, request)
+        stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
+        if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
+            self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
+        else:
+            self._answer(call, lambda: self._handle(call))
+
+    def _handle(self, call: _Call) -> Answer:
+        of_consumers = self._of_consumers.get(call.endpoint)
+        if of_consumers is not None:
+            return of_consumers(call.name, call.request)
+        of_archives = self._of_archives.get(call.endpoint)
+        if of_archives is not None:
+            return of_archives(call.name, call.request)
+        _check_level(call.endpoint, call.request)
+        return self._handlers[call.endpoint](call.name, call.request.payload)
+
+    def _answer(self, call: _Call, handle: Callable[[], Answer]) -> None:
+        try:
+            response = handle()
+        except ApiError as error:
+            self._fail(call, error, counts=error.err not in _NOT_COUNTED)
+            return
+        except JsonError as error:
+            self._fail(call, ApiError(Err.INVALID_JSON, err=str(error)))
+            return
+        except StoreError as error:
+            self._fail_to_store(call, error)
+            return
+        if response is None:
+            return
+        if isinstance(response, Durable):
+            self._answer_when_durable(call, response)
+            return
+        if isinstance(response, Later):
+            finish = response.finish
+            self._wait(call, response.stream, lambda _: self._answer(call, finish))
+            return
+        stream = self._account.streams.get(call.name) if call.endpoint in _CHANGING else None
+        if stream is None:
+            self._send(call, response)
+        else:
+            self._wait(
+                call,
+                stream,
+                lambda error: (
+                    self._send(call, response) if error is None else self._fail_to_store(call, error)
+                ),
+            )
+
+    def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
+        def commit_ended(error: StoreError | None) -> None:
+            if error is not None:
+                if answer.undo is not None:
+                    answer.undo()
+                _log.error("%s", error)
+                self._fail(call, ApiError(Err.CONSUMER_STORE_FAILED, err=str(error)))
+                return
+            if answer.then is not None:
+                answer.then()
+            self._send(call, answer.response, answer.headers)
+
+        self._wait(call, answer.commits, commit_ended)
+
+    def _wait(self, call: _Call, stream: Commits, go_on: Callable[[StoreError | None], None]) -> None:
+        """Go on when the next commit of it has ended; so many may wait, and the rest is not answered."""
+        waiting = self._infos if call.endpoint in _INFOS else self._requests
+        if waiting.count >= waiting.limit:
+            _log.warning("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._account.advisories.api_limit_reached(1)
+            return
+        waiting.count += 1
+
+        def commit_ended(error: StoreError | None) -> None:
+            waiting.count -= 1
+            go_on(error)
+
+        stream.after_outcome(commit_ended)
+
+    def _fail(self, call: _Call, error: ApiError, *, counts: bool = True) -> None:
+        self._account.api_errors += counts
+        self._send(call, call.kind(error=error.body))
+
+    def _fail_to_store(self, call: _Call, error: StoreError) -> None:
+        _log.error("%s", error)
+        self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+
+    def _send(self, call: _Call, response: responses.Response, block: bytes | None = None) -> None:
+        text = encode(response)
+        if call.request.reply:
+            self._account.world.publish(call.request.reply, text, headers=block)
+        if call.endpoint == "STREAM.MSG.GET.*" and response.error is None:
+            return  # neither counted nor audited, like any other way to get a message
+        if call.endpoint == _RESET:
+            return  # in nats-server it is the consumer itself that answers
+        self._account.api_total += 1
+        self._account.advisories.api_audit(call.subject, call.request, text)
+
+    def _account_info(self, _: str, __: bytes) -> responses.AccountInfoResponse:
+        return responses.AccountInfoResponse(info=self._account.info())
+
+
+class DisabledApi:
+    """The API of an account that has no JetStream, on a server that has it: it says so."""
+
+    def __init__(self, world: World, advisories: Advisories) -> None:
+        self._world = world
+        self._advisories = advisories
+        self._listening = Listening(world, self.answer)
+
+    def start(self) -> None:
+        self._listening.start()
+
+    def stop(self) -> None:
+        self._listening.stop()
+
+    def answer(self, subject: bytes, request: Request) -> None:
+        endpoint, _ = find_endpoint(subject)
+        if not endpoint or endpoint == _RESET or not request.reply:
+            return
+        refusal = Err.NOT_ENABLED_FOR_ACCOUNT
+        if endpoint in _CLUSTER_ONLY:
+            refusal = Err.CLUSTER_REQUIRED
+        elif beyond_ours(request.headers):
+            refusal = Err.REQUIRED_API_LEVEL
+        text = encode(kind_of(endpoint)(error=ApiError(refusal).body))
+        self._world.publish(request.reply, text)
+        self._advisories.api_audit(subject, request, text)
+
+
+class Listening:
+    """The subjects of an API.  A domain is mapped to them before it gets here."""
+
+    def __init__(
+        self, world: World, answer: Callable[[bytes, Request], None], *, everything: bool = False
+    ) -> None:
+        self._world = world
+        self._answer = answer
+        self._spared = None if everything else is_served_elsewhere
+        self._handle: Any = None
+
+    def start(self) -> None:
+        self._handle = self._world.serve(_PREFIX + b">", self._receive, spared=self._spared)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._world.release(self._handle)
+            self._handle = None
+
+    def _receive(self, request: Request) -> None:
+        self._answer(request.subject, request)
+
+
+def is_served_elsewhere(subject: bytes) -> bool:
+    """Whether streams and consumers listen for it themselves, if there are any that want to."""
+    return any(subject == prefix or subject.startswith(prefix + b".") for prefix in _NOT_SERVED)
+
+
+def find_endpoint(subject: bytes) -> tuple[str, str]:
+    """The endpoint for a subject and what the subject has for its wildcards; empty if there is none."""
+    tokens = subject[len(_PREFIX) :].decode(errors="replace").split(".")
+    for wildcards in (0, 1, 2):
+        endpoint = ".".join((*tokens[: len(tokens) - wildcards], *("*",) * wildcards))
+        if endpoint in _ANSWERS or endpoint in _CLUSTER_ONLY:
+            return endpoint, ".".join(tokens[len(tokens) - wildcards :])
+    if tokens[:2] == ["CONSUMER", "CREATE"] and len(tokens) > 3:
+        return "CONSUMER.CREATE.*.>", ".".join(tokens[2:])
+    return "", ""
+
+
+def kind_of(endpoint: str) -> Kind:
+    """What the endpoint answers with."""
+    return _ANSWERS.get(endpoint) or _CLUSTER_ONLY[endpoint]
+
+
+def _needs_cluster(_: str, __: bytes) -> responses.Response:
+    raise ApiError(Err.CLUSTER_REQUIRED)
+
+
+def _check_level(endpoint: str, request: Request) -> None:
+    """ApiError if a request asks for more than this server can do; not where it can do nothing anyway."""
+    if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
+        raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -1,0 +1,239 @@
+"""Reading an archive as it arrives: every byte is looked at, and what is in it goes into a log.
+
+    loading = Loading(begin, …)
+    loading.feed(chunk) …                    # ArchiveError or StoreError: nothing of it is to be used
+    loaded = loading.finish()                # the same if anything is missing
+
+The log is begun with `begin` when the archive says where its sequences start; what is stored is written
+now and then, and synced at the end.  Runs in a worker, one call after the other.
+
+Not here: the form of older archives (``old_format``), which is told by the first bytes and then handed on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from millstream.jetstream.archive.consumer_states import ArchivedConsumer, decode_consumer
+from millstream.jetstream.archive.entries import MAGIC, EntryReader
+from millstream.jetstream.archive.errors import ArchiveError, ended, first_json, invalid
+from millstream.jetstream.archive.framing import FrameReader
+from millstream.jetstream.archive.messages import MessageLoader
+from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.stream_types import StreamState
+from millstream.store.log import Log
+
+_AT_ONCE: Final = 64  # messages; then other threads may go on: the interpreter would let them wait for 5 ms
+_WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes that gather before they are written
+_CONSUMERS: Final = "consumers/"
+_LARGEST_SEQ: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """What a message may have, in bytes."""
+
+    max_payload: int
+    max_size: int  # -1: as much as may be published
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A stream that was read."""
+
+    log: Log
+    consumers: list[ArchivedConsumer] = field(default_factory=list)
+    created: int = 0  # ns since 1970; 0: the archive does not tell
+
+
+class LogWriter:
+    """Writes what gathers in a log that only this thread uses."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._written = 0
+
+    def write_if_due(self) -> None:
+        if self._log.record_bytes - self._written >= _WRITTEN_AT_ONCE:
+            self.write(sync=False)
+
+    def write(self, *, sync: bool) -> None:
+        self._written = self._log.record_bytes
+        commit = self._log.begin_commit(flush=sync)
+        if commit is not None:
+            commit.run(sync=sync)
+            self._log.end_commit(commit)
+
+
+class EntryLoading:
+    """The entries of an archive, in their order: state, consumers, messages, end."""
+
+    def __init__(self, begin: Callable[[int], Log], limits: LoadLimits, now_ns: int) -> None:
+        self._begin = begin
+        self._limits = limits
+        self._now_ns = now_ns
+        self._entries = EntryReader()
+        self._state: StreamState | None = None
+        self._consumers: list[ArchivedConsumer] = []
+        self._messages: MessageLoader | None = None
+        self._writer: LogWriter | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Nothing follows, or nobody looks at it."""
+        return self._messages is not None and self._messages.ended
+
+    @property
+    def announced(self) -> int:
+        """Bytes of messages that the archive says it has."""
+        return self._state.bytes if self._state is not None else 0
+
+    def feed(self, data: bytes) -> None:
+        if self.complete:
+            return
+        self._entries.feed(data)
+        while self._messages is None:
+            if not self._entries.next():
+                return
+            if self._entries.too_large:
+                raise invalid()
+            self._take_entry()
+        assert self._writer is not None
+        while self._messages.take(self._entries, _AT_ONCE):
+            time.sleep(0)
+            self._writer.write_if_due()
+        self._writer.write_if_due()
+
+    def _take_entry(self) -> None:
+        """One that is no message, until there are as many as the first one says."""
+        entries = self._entries
+        name, body = entries.name().decode(errors="replace"), entries.body()
+        if self._state is None:
+            self._state = _state_of(name, body)
+        else:
+            if not name.startswith(_CONSUMERS):
+                raise ArchiveError(f'expected consumer, found "{name}"')
+            self._consumers.append(decode_consumer(name.removeprefix(_CONSUMERS), body))
+        if len(self._consumers) >= self._state.consumer_count:
+            self._begin_messages(self._state)
+
+    def _begin_messages(self, state: StreamState) -> None:
+        limits = self._limits
+        log = self._begin(max(state.first_seq, 1))
+        self._messages = MessageLoader(
+            log, max_payload=limits.max_payload, max_size=limits.max_size, now_ns=self._now_ns
+        )
+        self._writer = LogWriter(log)
+        self._entries.most = limits.max_payload
+
+    def _cut_short(self) -> ArchiveError:
+        """What to say of an archive that ends too early."""
+        entries = self._entries
+        if entries.between:
+            return ended()
+        if not entries.cut:
+            return invalid()
+        if self._state is None:
+            return ArchiveError(f"error in state.json: {invalid()}")
+        if self._messages is not None:
+            return ArchiveError(f"failed to read message sequence {entries.seq}: {invalid()}")
+        name = entries.name().decode(errors="replace").removeprefix(_CONSUMERS)
+        return ArchiveError(f'failed to decode consumer "{name}" state: {invalid()}')
+
+    def finish(self) -> Loaded:
+        if not self.complete:
+            raise self._cut_short()
+        assert self._state is not None
+        assert self._messages is not None
+        assert self._writer is not None
+        self._messages.skip_to(self._state.last_seq)
+        self._writer.write(sync=True)
+        return Loaded(self._messages.log, self._consumers)
+
+
+def _state_of(name: str, body: bytes) -> StreamState:
+    if name != "state.json":
+        raise ArchiveError("expected state.json first")
+    try:
+        state = decode_lenient(first_json(body), StreamState)
+    except (JsonError, ArchiveError) as error:
+        raise ArchiveError(f"error in state.json: {error}") from error
+    _check_state(state)
+    return state
+
+
+def _check_state(state: StreamState) -> None:
+    """ArchiveError if no stream can be like that."""
+    problem = ""
+    first, last = state.first_seq, state.last_seq
+    if state.consumer_count < 0:
+        problem = "negative consumer count"
+    elif max(first, last) > _LARGEST_SEQ:
+        problem = "sequence out of range"
+    elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
+        problem = "inconsistent message count or sequence range"
+    elif state.messages > last - first + 1:
+        problem = "message count exceeds sequence range"
+    if problem:
+        raise ArchiveError(f"invalid stream state: {problem}")
+
+
+class Form(Protocol):
+    """One of the forms of archives."""
+
+    @property
+    def complete(self) -> bool:
+        """Nothing that may follow matters."""
+
+    @property
+    def announced(self) -> int: ...
+
+    def feed(self, data: bytes) -> None: ...
+
+    def finish(self) -> Loaded: ...
+
+
+class Loading:
+    """An archive of any form."""
+
+    def __init__(self, entries: EntryLoading, make_old: Callable[[], Form]) -> None:
+        self._frames = FrameReader()
+        self._first = b""  # until the form is known
+        self._entries = entries
+        self._make_old = make_old
+        self._form: Form | None = None
+
+    @property
+    def announced(self) -> int:
+        """Bytes that the stream will have, as far as that is known."""
+        return self._form.announced if self._form is not None else 0
+
+    def feed(self, data: bytes) -> None:
+        if self._form is not None and self._form.complete:
+            return
+        for piece in self._frames.feed(data):
+            self._take(piece)
+            if self._form is not None and self._form.complete:
+                return  # as in the reference, nobody looks at what follows
+
+    def _take(self, piece: bytes) -> None:
+        if self._form is None:
+            self._first += piece
+            if len(self._first) < len(MAGIC):
+                return
+            is_new = self._first.startswith(MAGIC)
+            self._form = self._entries if is_new else self._make_old()
+            piece = self._first
+        self._form.feed(piece)
+
+    def finish(self) -> Loaded:
+        """The archive ended; ArchiveError if it should not have."""
+        if self._form is None:
+            self._frames.finish()
+            raise ArchiveError("unexpected EOF") if self._first else ended()
+        if not self._form.complete:
+            self._frames.finish()
+        return self._form.finish()

@@ -1,0 +1,130 @@
+"""The messages of an archive on their way into a log: looked at one by one, and stored as they were.
+
+Compiled, since there may be many.  Gaps between sequences are messages that were deleted: their sequences
+are used up.  A message whose time to live is over is not stored, either.
+Not here: where they come from (``loading``, ``old_format``), and when what was stored is written.
+"""
+
+import re
+
+from millstream.jetstream.archive.entries import EntryReader
+from millstream.jetstream.archive.errors import ArchiveError, told
+from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
+from millstream.jetstream.ttl import ttl_of
+from millstream.jsapi import headers as names
+from millstream.jsapi.errors import ApiError
+from millstream.store.log import Log
+from millstream.store.record import MAX_SUBJECT
+
+_MSG_ID = names.MSG_ID.encode()
+_TTL = names.TTL.encode()
+_SCHEDULE = names.SCHEDULE_PREFIX.encode()
+_MARK_MSG_ID = MARK_MSG_ID
+_MARK_TTL = MARK_TTL
+_MARK_SCHEDULE = MARK_SCHEDULE
+_NS = 1_000_000_000
+_LARGEST_SEQ = 2**63 - 1
+_MAX_SUBJECT = MAX_SUBJECT
+_SUBJECT = re.compile(rb"[^ \t\r\n\f\0]+")  # subscribers get it in a line of its own
+
+
+class MessageLoader:
+    """Fills a log that is empty."""
+
+    def __init__(self, log: Log, *, max_payload: int, max_size: int, now_ns: int) -> None:
+        self.log = log
+        self.last_seq = log.last_seq  # of the message before
+        self.ended = False  # the archive says that nothing follows
+        self._max_payload = max_payload
+        self._max_size = max_size if max_size >= 0 else max_payload  # of headers and body
+        self._now_ns = now_ns
+
+    def take(self, reader: EntryReader, most: int) -> bool:
+        """Store up to `most` messages that the reader has; False if it needs more bytes, or is at the end."""
+        count = 0
+        while count < most:
+            if not reader.next():
+                return False
+            if reader.seq == 0:
+                if reader.is_end():
+                    self.ended = True
+                    return False
+                raise ArchiveError("expected message sequence")
+            if reader.too_large:
+                raise _too_large(reader.seq)
+            self.add(
+                reader.name(),
+                reader.buf,
+                reader.body_start,
+                reader.header_size,
+                reader.body_size,
+                reader.seq,
+                reader.timestamp,
+            )
+            count += 1
+        return True
+
+    def add(
+        self,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+        seq: int,
+        timestamp: int,
+    ) -> None:
+        """Store ``source[start:start + size]``; ArchiveError if it cannot have been in a stream."""
+        log = self.log
+        if size > self._max_payload:
+            raise _too_large(seq)
+        if size > self._max_size:
+            raise ArchiveError(f"message sequence {seq} exceeds maximum message size")
+        if seq <= self.last_seq or seq > _LARGEST_SEQ:
+            raise ArchiveError(f"message sequence {seq} out of order")
+        if log.index.find(subject) is None:
+            _check_subject(subject, seq)
+        if seq > log.last_seq + 1:
+            log.skip_to(seq - 1, timestamp if log.last_timestamp == 0 else log.last_timestamp)
+        self.last_seq = seq
+        marks = 0
+        if header_size > 0:
+            block = source[start : start + header_size]
+            marks = _marks_of(block)
+            if marks & _MARK_TTL and self._is_over(block, timestamp):
+                log.skip_to(seq, timestamp)
+                return
+        log.append(subject, source, start, header_size, size, timestamp, marks)
+
+    def skip_to(self, seq: int, timestamp: int = 0) -> None:
+        """Everything up to and including `seq` was used, at a time that may be known."""
+        if seq > self.log.last_seq:
+            last = self.log.last_timestamp
+            self.log.skip_to(seq, timestamp if timestamp > last else last)
+
+    def _is_over(self, block: bytes, timestamp: int) -> bool:
+        try:
+            seconds = ttl_of(block)
+        except ApiError as error:
+            raise ArchiveError(f"failed to parse message TTL: {told(error)}") from error
+        return seconds > 0 and self._now_ns > timestamp + seconds * _NS
+
+
+def _marks_of(block: bytes) -> int:
+    marks = 0
+    if _MSG_ID in block:
+        marks |= _MARK_MSG_ID
+    if _TTL in block:
+        marks |= _MARK_TTL
+    if _SCHEDULE in block:
+        marks |= _MARK_SCHEDULE
+    return marks
+
+
+def _check_subject(subject: bytes, seq: int) -> None:
+    if len(subject) > _MAX_SUBJECT or _SUBJECT.fullmatch(subject) is None:
+        raise ArchiveError(f"message sequence {seq} has an invalid subject")
+
+
+def _too_large(seq: int) -> ArchiveError:
+    return ArchiveError(f"message sequence {seq} exceeds maximum payload size")

@@ -1,0 +1,72 @@
+"""Where a stream is built that is being restored: beside the others, until it is whole.
+
+    <account>/restoring/<id>/           log, meta and consumers, as in a stream's own folder
+
+One rename makes it a stream.  What is found there at a start is of a restore that did not come to its end,
+and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from millstream.jsapi.enums import StorageType
+from millstream.store.errors import StoreError
+from millstream.store.recovery import open_log
+
+if TYPE_CHECKING:
+    from millstream.jsapi.stream_types import StreamConfig
+    from millstream.store.fs import File, FileSystem
+    from millstream.store.log import Log
+
+
+class Staging:
+    """One stream that is being built."""
+
+    def __init__(
+        self, fs: FileSystem, memory: FileSystem, folder: str, target: str, config: StreamConfig
+    ) -> None:
+        self.folder = folder
+        self.target = target  # what it will be called
+        self.in_memory = config.storage is StorageType.MEMORY
+        self.log: Log | None = None
+        self._disk = fs
+        self.fs = memory if self.in_memory else fs
+
+    def open_spool(self) -> File:
+        """A file on disk for an archive that can only be read when all of it is there."""
+        self._disk.make_folder(self.folder)
+        return self._disk.open(f"{self.folder}/archive.tar", create=True)
+
+    def begin_log(self, first_seq: int) -> Log:
+        self.log = open_log(self.fs, f"{self.folder}/log", first_seq=first_seq)
+        return self.log
+
+    def switch(self) -> None:
+        """Make it the stream's folder; durable when this returns."""
+        folder = self.target
+        if self.in_memory:
+            with contextlib.suppress(StoreError):  # of an empty log there is no file
+                self.fs.rename(f"{self.folder}/log", f"{folder}/log")
+            self._disk.remove_folder(self.folder)
+        else:
+            self.fs.make_folder(folder.rpartition("/")[0])
+            self.fs.rename(self.folder, folder)
+            try:
+                self.fs.sync_folder(folder.rpartition("/")[0])
+            except StoreError:
+                self.fs.rename(folder, self.folder)
+                raise
+        assert self.log is not None
+        self.log.move(f"{folder}/log")
+
+    def drop_spool(self) -> None:
+        self._disk.remove(f"{self.folder}/archive.tar")
+
+    def remove(self) -> None:
+        """Nothing of it is left behind."""
+        if self.log is not None:
+            self.log.close()
+        for fs in {id(fs): fs for fs in (self.fs, self._disk)}.values():
+            fs.remove_folder(self.folder)

@@ -1,0 +1,36 @@
+"""Reading the bodies of API requests."""
+
+import re
+from typing import Final, TypeVar
+
+from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict
+from millstream.jsapi.go_types import Struct
+
+Body = TypeVar("Body", bound=Struct)
+
+_EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
+
+
+def is_empty(body: bytes) -> bool:
+    """Nothing, or an object of nothing."""
+    return _EMPTY.fullmatch(body) is not None
+
+
+class Bodies:
+    """As one server reads them: unless it is strict, unknown names are ignored."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+
+    def read(self, body: bytes, kind: type[Body]) -> Body:
+        """What the body says, or JsonError."""
+        try:
+            return decode_strict(body, kind)
+        except JsonError:
+            if self._strict:
+                raise
+            return decode_lenient(body, kind)
+
+    def read_optional(self, body: bytes, kind: type[Body]) -> Body:
+        """As `read`, but what does not even begin like JSON is ignored."""
+        return self.read(body, kind) if body.lstrip()[:1] in (b"{", b"[") else kind()

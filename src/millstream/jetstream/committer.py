@@ -1,0 +1,248 @@
+"""Group commit: what all streams gathered while input was processed becomes durable together.
+
+A stream that has something to commit says so with ``dirty``.  When the input at hand is processed,
+each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
+when the commit has ended are publishers answered and readers told.
+
+Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
+commits sync everything that was written since the last time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from millstream.jetstream.compactor import Compactor
+from millstream.jetstream.worker_job import WorkerJob
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Cancel, World
+    from millstream.store.commit import Commit
+    from millstream.store.log import Log
+    from millstream.store.record import RecordBuffer
+
+_log = logging.getLogger("millstream.jetstream")
+
+DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
+
+
+class Committing(Protocol):
+    """A stream, as the committer sees it."""
+
+    log: Log
+    in_memory: bool
+    sync: bool  # whether a commit is only done when it is on disk
+
+    def commit_begins(self) -> None:
+        """What has gathered so far belongs to this commit."""
+
+    def before_commit(self) -> Callable[[], None] | None:
+        """What is to be done first, in the thread that writes; if that fails, the commit has failed."""
+
+    def commit_waits(self) -> None:
+        """There is more to commit, but the last commit has not ended yet."""
+
+    def commit_durable(self) -> None:
+        """The commit has ended: what belongs to it is set aside, because the next one may begin now."""
+
+    def commit_ended(self) -> None:
+        """Act on what was set aside."""
+
+    def commit_failed(self, error: Exception) -> None: ...
+
+
+class _Running(WorkerJob):
+    """A commit on its way through a worker."""
+
+    def __init__(self, commit: Commit, before: Callable[[], None] | None, *, sync: bool) -> None:
+        super().__init__(self._write)
+        self.commit = commit
+        self._before = before
+        self._sync = sync
+        self._wait: Callable[[], None] | None = None  # for the plain write that is under way
+
+    def _write(self) -> None:
+        if self._before is not None:
+            self._before()
+        self.commit.run(sync=self._sync)
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """See ``CommitJob``."""
+        if self._before is not None or not self._sync:
+            return None
+        return self.commit.begin_plain()
+
+    def begun(self, wait: Callable[[], None]) -> None:
+        """See ``CommitJob``."""
+        self.take()
+        self._wait = wait
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
+
+    def finish(self) -> None:
+        if self._wait is not None:
+            self._wait()
+        super().finish()
+
+
+class Committer:
+    """For all streams of an account."""
+
+    def __init__(self, world: World, sync_interval_s: float | None = None) -> None:
+        self._world = world
+        self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
+        self._dirty: dict[Committing, None] = {}
+        self._running: dict[Committing, _Running] = {}
+        self._again: set[Committing] = set()  # became dirty while a commit was under way
+        self._planned = False
+        self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
+        self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
+        self._timer: Cancel | None = None
+        self._untidy: dict[Committing, str] = {}  # why the last commit left something to do; empty if nothing
+        self.compactor = Compactor(world, self.dirty)
+
+    def dirty(self, stream: Committing) -> None:
+        """The stream has something to commit, or answers that wait for a commit."""
+        self._dirty[stream] = None
+        if not self._planned:
+            self._planned = True
+            self._world.call_soon(self._run)
+
+    def wait(self, stream: Committing) -> None:
+        """Return when no commit of this stream is being written; its end is dealt with later."""
+        running = self._running.get(stream)
+        if running is not None:
+            running.finish()
+
+    def forget(self, stream: Committing) -> None:
+        """Nothing of this stream is to be written any more; returns when nothing is."""
+        self._dirty.pop(stream, None)
+        self._again.discard(stream)
+        self._unsynced.pop(stream, None)
+        self._overdue.discard(stream)
+        self._untidy.pop(stream, None)
+        running = self._running.pop(stream, None)
+        if running is not None:
+            running.finish()
+            running.settled = True
+        self.compactor.forget(stream)
+
+    def _run(self) -> None:
+        self._planned = False
+        dirty, self._dirty = self._dirty, {}
+        for stream in dirty:
+            self._start(stream)
+
+    def _start(self, stream: Committing) -> None:
+        if stream in self._running:
+            self._again.add(stream)
+            stream.commit_waits()
+            return
+        overdue = stream in self._overdue
+        commit = stream.log.begin_commit(flush=overdue)
+        stream.commit_begins()
+        if commit is None:
+            self._overdue.discard(stream)
+            stream.commit_durable()
+            stream.commit_ended()
+        elif stream.in_memory:
+            commit.run(sync=False)
+            stream.log.end_commit(commit)
+            self.compactor.consider(stream)
+            stream.commit_durable()
+            stream.commit_ended()
+        else:
+            running = _Running(commit, stream.before_commit(), sync=stream.sync or overdue)
+            self._running[stream] = running
+            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+
+    def _ended(self, stream: Committing, running: _Running, error: Exception | None) -> None:
+        if running.settled:
+            return  # somebody could not wait
+        running.error = running.error or error
+        durable = self._settle(stream, running)
+        # The disk is kept busy: the next commit begins before the publishers of this one are answered.
+        if stream in self._again or (durable and stream.log.uncommitted):
+            self._again.discard(stream)
+            self._start(stream)
+        if durable:
+            stream.commit_ended()
+
+    def _settle(self, stream: Committing, running: _Running) -> bool:
+        """Whether the commit counts; if so, ``commit_ended`` must follow."""
+        running.settled = True
+        self._running.pop(stream, None)
+        if running.error is not None:
+            stream.log.fail_commit(running.commit)
+            stream.commit_failed(running.error)
+            return False
+        self._end(stream, running.commit)
+        stream.commit_durable()
+        return True
+
+    def _end(self, stream: Committing, commit: Commit) -> None:
+        stream.log.end_commit(commit)
+        self._tell_untidy(stream, commit)
+        if commit.synced:
+            self._overdue.discard(stream)
+            self._unsynced.pop(stream, None)
+        else:
+            self._sync_later(stream)
+        self.compactor.consider(stream)
+
+    def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
+        """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        reason = str(commit.untidy) if commit.untidy is not None else ""
+        if reason != self._untidy.get(stream, ""):
+            self._untidy[stream] = reason
+            if reason:
+                _log.warning("a commit is durable, but not tidied up yet: %s", reason)
+
+    def flush(self, stream: Committing) -> None:
+        """Make everything durable now and here, for shutdown; StoreError if that fails."""
+        running = self._running.get(stream)
+        if running is not None:
+            running.finish()
+            if self._settle(stream, running):
+                stream.commit_ended()
+        self._again.discard(stream)
+        commit = stream.log.begin_commit(flush=True)
+        stream.commit_begins()
+        if commit is not None:
+            before = stream.before_commit()
+            try:
+                if before is not None:
+                    before()
+                commit.run(sync=not stream.in_memory)
+            except Exception as error:
+                stream.log.fail_commit(commit)
+                stream.commit_failed(error)
+                raise
+            self._end(stream, commit)
+        stream.commit_durable()
+        stream.commit_ended()
+
+    # -- syncing by a timer -----------------------------------------------------------------------
+
+    def _sync_later(self, stream: Committing) -> None:
+        self._unsynced[stream] = None
+        if self._timer is None:
+            self._timer = self._world.call_later(self._interval_s, self._sync_all)
+
+    def _sync_all(self) -> None:
+        self._timer = None
+        unsynced, self._unsynced = self._unsynced, {}
+        for stream in unsynced:
+            self._overdue.add(stream)
+            self.dirty(stream)
+
+    def stop(self) -> None:
+        self.compactor.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,140 @@
+"""What clients answer to deliveries, and what that does: ack, nak, term, in progress, and the next, please.
+
+    ack subjects ─▶ AckSink ─┬─ a plain ack ──▶ ledger (`_acks_came`, once for many)
+                             └─ all else ─────▶ `_said`
+
+An answer that asks for one itself gets it when what it did is durable.  Where an ack decides whether the
+stream keeps a message, none goes the short way.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from millstream.jetstream.consumers.acks import AckSink, AckSubject
+from millstream.jetstream.consumers.keeper import NoKeeper
+from millstream.jetstream.consumers.nak_delay import delay_of
+from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.store.errors import StoreError
+
+
+class Acknowledging:
+    """Of one consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._ledger = consumer.ledger
+        self._world = consumer.world
+        self._sample_percent = 0
+        self.sink = AckSink(consumer.ledger, self._said, self._acks_came)
+
+    def configure(self) -> None:
+        """The configuration of the consumer, or of its stream, is another."""
+        consumer = self._consumer
+        frequency = consumer.config.sample_freq
+        self._sample_percent = int(frequency.removesuffix("%")) if frequency else 0
+        self.sink.plain = (
+            consumer.config.ack_policy is AckPolicy.EXPLICIT
+            and not self._sample_percent
+            and consumer.stream.config.retention is RetentionPolicy.LIMITS
+        )
+
+    def acknowledge_all(self, sseq: int, dseq: int) -> None:
+        """Everything up to here; a delivery that never was would leave no room for later ones."""
+        dseq = min(dseq, self._ledger.delivered_dseq)
+        if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
+            return
+        self._consumer.last_ack_ns = self._world.now_ns()
+        settled = self._ledger.ack_all(sseq, dseq)
+        self._consumer.stream.consumers.interest.settled((*settled, sseq))
+        self._consumer.unblock()
+
+    # -- the short way ----------------------------------------------------------------------------
+
+    def _acks_came(self) -> None:
+        """The first of some plain acks: look after them when all are in."""
+        self._world.call_soon(self._look_after_acks)
+
+    def _look_after_acks(self) -> None:
+        self.sink.tell_again()
+        self._consumer.last_ack_ns = self._world.now_ns()
+        self._consumer.unblock()
+
+    # -- the long way -----------------------------------------------------------------------------
+
+    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
+        """Anything but a plain ack without an answer."""
+        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
+        if payload in (b"", b"+ACK", b"+OK"):
+            if self._acknowledge(sseq, dseq, deliveries, sample=True):
+                self._answer_when_durable(reply)
+        elif payload.startswith(b"+NXT"):
+            self._acknowledge(sseq, dseq, deliveries, sample=True)
+            self._consumer.asked_for_messages(reply, payload[4:], b"")
+        elif payload.startswith(b"+TERM"):
+            reason = payload[5:].strip().decode(errors="replace")
+            if self._terminate(sseq, dseq, deliveries, reason):
+                self._answer_when_durable(reply)
+        else:
+            if payload.startswith(b"-NAK"):
+                self._refuse(sseq, dseq, deliveries, payload[4:])
+            elif payload == b"+WPI":
+                self._ledger.progress(sseq, self._world.now_ns())
+                self._consumer.keeper.touch()
+            if reply and sseq:
+                self._world.publish(reply, b"")
+
+    def _answer_when_durable(self, reply: bytes) -> None:
+        if not reply:
+            return
+
+        def answer(error: StoreError | None) -> None:
+            if error is None:
+                self._world.publish(reply, b"")
+
+        keeper, stream = self._consumer.keeper, self._consumer.stream
+        if isinstance(keeper, NoKeeper) and stream.config.retention is not RetentionPolicy.LIMITS:
+            stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
+        else:
+            keeper.when_durable(answer)
+
+    def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
+        """False if it cannot have been delivered."""
+        consumer, ledger = self._consumer, self._ledger
+        if sseq >= consumer.feed.next_sseq and sseq > ledger.delivered_sseq:
+            return False
+        if consumer.config.ack_policy is AckPolicy.ALL:
+            self.acknowledge_all(sseq, dseq)
+            return True
+        entry = ledger.pending.get(sseq)
+        if entry is not None and sample and self._is_sampled():
+            consumer.advisories.acked(dseq, sseq, self._world.now_ns() - entry.at, deliveries)
+        consumer.last_ack_ns = self._world.now_ns()
+        ledger.ack(sseq)
+        consumer.stream.consumers.interest.settled((sseq,))
+        consumer.unblock()
+        return True
+
+    def _terminate(self, sseq: int, dseq: int, deliveries: int, reason: str) -> bool:
+        accepted = self._acknowledge(sseq, dseq, deliveries, sample=False)
+        self._consumer.advisories.terminated(dseq, sseq, deliveries, reason)
+        return accepted
+
+    def _refuse(self, sseq: int, dseq: int, deliveries: int, argument: bytes) -> None:
+        if not self._ledger.may_nak(sseq, dseq):
+            return
+        self._consumer.advisories.naked(dseq, sseq, deliveries)
+        delay = delay_of(argument)
+        if delay is None:
+            self._ledger.nak(sseq)
+            self._consumer.wake()
+        else:
+            self._consumer.expiry.put_off(sseq, delay)
+
+    def _is_sampled(self) -> bool:
+        percent = self._sample_percent
+        return percent >= 100 or (percent > 0 and random.randrange(100) <= percent)

@@ -1,0 +1,121 @@
+"""What clients answer to a delivery: who is meant (the subject) and what is said (the payload).
+
+The subject has nine tokens, or eleven and more in its second version:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
+    $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>[.…]
+
+On the path of every ack, so compiled; the plain ack of a consumer without special rules goes straight to
+its ledger, and everything else to `slow`.
+"""
+
+from collections.abc import Callable
+
+from millstream.base.buffer import equal_bytes
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.protocol.inlet import Inlet
+from millstream.protocol.parser import Frame
+
+_TOKENS_V1 = 9
+_TOKENS_V2 = 11
+_DOT = 46
+_ZERO = 48
+_NO_NUMBER = -1
+_PLUS_ACK = b"+ACK"
+_NEVER_DELIVERED = 2**62
+
+
+class AckSubject:
+    """The numbers of an ack; what is no number names no message, and else does not matter."""
+
+    def __init__(self) -> None:
+        self.deliveries = 0
+        self.sseq = 0
+        self.dseq = 0
+        self._at = 0
+
+    def read(self, buf: bytes, start: int, size: int) -> bool:
+        """False if what lies there is not the subject of an ack."""
+        p = buf
+        end = start + size
+        tokens = 1
+        for index in range(start, end):
+            if p[index] == _DOT:
+                tokens += 1
+        if tokens == _TOKENS_V1:
+            skip = 4
+        elif tokens >= _TOKENS_V2:
+            skip = 6
+        else:
+            return False
+        index = start
+        while skip:
+            if p[index] == _DOT:
+                skip -= 1
+            index += 1
+        self._at = index
+        self.deliveries = self._number(buf)
+        self.sseq = self._number(buf)
+        self.dseq = self._number(buf)
+        if self.deliveries < 0:
+            self.deliveries = 0
+        if self.sseq < 0:
+            self.sseq = _NEVER_DELIVERED
+        return True
+
+    def _number(self, buf: bytes) -> int:
+        """The decimal number up to the next dot, which is there; -1 if it is none."""
+        p = buf
+        value = 0
+        start = index = self._at
+        sound = True
+        while p[index] != _DOT:
+            digit = p[index] - _ZERO
+            if digit < 0 or digit > 9 or index - start > 17:
+                sound = False
+            if sound:
+                value = value * 10 + digit
+            index += 1
+        self._at = index + 1
+        return value if sound and index > start else _NO_NUMBER
+
+
+class AckSink(Inlet):
+    """Takes the acks of one consumer."""
+
+    def __init__(
+        self, ledger: Ledger, slow: Callable[[AckSubject, bytes, bytes], None], settled: Callable[[], None]
+    ) -> None:
+        self.plain = False  # an ack settles one message, and nobody else wants to know
+        self.taken = 0  # by the short way
+        self._ledger = ledger
+        self._slow = slow
+        self._settled = settled
+        self._told = False
+        self._subject = AckSubject()
+
+    def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
+        """A message on the consumer's ack subjects; the frame is only lent."""
+        ack = self._subject
+        if not ack.read(buf, start, size):
+            return
+        if self.plain and frame.reply_size == 0 and _says_ack(frame):
+            if self._ledger.ack(ack.sseq):
+                self.taken += 1
+                if not self._told:
+                    self._told = True
+                    self._settled()
+            return
+        self._slow(ack, frame.payload(), frame.reply())
+
+    def tell_again(self) -> None:
+        """Call `settled` with the next ack that comes."""
+        self._told = False
+
+
+def _says_ack(frame: Frame) -> bool:
+    """Whether the payload is empty or ``+ACK``; the other ways to say it are rare."""
+    size = frame.body_size - (frame.header_size if frame.header_size > 0 else 0)
+    if size == 0:
+        return True
+    return size == 4 and equal_bytes(frame.buf, frame.body_start + frame.body_size - 4, _PLUS_ACK)

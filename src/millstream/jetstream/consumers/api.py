@@ -1,0 +1,306 @@
+"""The requests about consumers: create, info, list, names, delete, pause, reset, unpin.
+
+Each handler takes what follows the verb in the subject, ``<stream>.<consumer>`` for most, and the request.
+It returns the answer, None where nobody is to be answered, or raises ``ApiError``; ``jetstream.api`` does the
+rest.  What changes a consumer is answered when the change is durable.
+
+The order of checks is nats-server's, which differs from verb to verb: some look at the body before
+they look at the level of the API that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from millstream.base.ids import nuid, short_hash
+from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.bodies import Bodies, is_empty
+from millstream.jetstream.consumers import config as consumer_config
+from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jsapi import headers as header_names
+from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import ZERO_TIME, Time, format_time
+from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE
+from millstream.jsapi.requests import (
+    ConsumerPauseRequest,
+    ConsumerResetRequest,
+    ConsumersRequest,
+    ConsumerUnpinRequest,
+    CreateConsumerRequest,
+)
+from millstream.jsapi.responses import (
+    ConsumerCreateResponse,
+    ConsumerDeleteResponse,
+    ConsumerInfoResponse,
+    ConsumerListResponse,
+    ConsumerNamesResponse,
+    ConsumerPauseResponse,
+    ConsumerResetResponse,
+    ConsumerUnpinResponse,
+    Response,
+)
+from millstream.protocol import headers
+
+if TYPE_CHECKING:
+    from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.ports import Request
+    from millstream.jetstream.stream import Stream
+    from millstream.store.errors import StoreError
+
+_IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
+
+
+class Commits(Protocol):
+    """What becomes durable by and by."""
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+
+
+@dataclass(slots=True)
+class Durable:
+    """An answer to give when a change is durable, perhaps under headers.
+
+    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    """
+
+    commits: Commits
+    response: Response
+    headers: bytes | None = None
+    then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
+
+
+Answer = Response | Durable | None
+Handler = Callable[[str, "Request"], Answer]
+
+
+class Configs(Mapping[str, ConsumerConfig]):
+    """The configurations of a stream's consumers, of which mostly one is looked at and there may be many."""
+
+    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+        self._consumers = consumers
+
+    def __getitem__(self, name: str) -> ConsumerConfig:
+        return self._consumers[name].config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consumers)
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+
+class ConsumerApi:
+    """The handlers, for one account."""
+
+    def __init__(self, account: AccountJetStream, server_version: str, *, strict: bool) -> None:
+        self._account = account
+        self._server_version = server_version
+        self._bodies = Bodies(strict=strict)
+        self.handlers: dict[str, Handler] = {
+            "CONSUMER.CREATE.*": self.create_ephemeral,
+            "CONSUMER.CREATE.*.>": self.create_named,
+            "CONSUMER.DURABLE.CREATE.*.*": self.create_durable,
+            "CONSUMER.NAMES.*": self.names,
+            "CONSUMER.LIST.*": self.page,
+            "CONSUMER.INFO.*.*": self.info,
+            "CONSUMER.DELETE.*.*": self.delete,
+            "CONSUMER.PAUSE.*.*": self.pause,
+            "CONSUMER.RESET.*.*": self.reset,
+            "CONSUMER.UNPIN.*.*": self.unpin,
+        }
+
+    # -- creating and updating --------------------------------------------------------------------
+
+    def create_ephemeral(self, place: str, request: Request) -> Answer:
+        return self._create(CreateSubject.of(Form.EPHEMERAL, place), request)
+
+    def create_durable(self, place: str, request: Request) -> Answer:
+        return self._create(CreateSubject.of(Form.DURABLE, place), request)
+
+    def create_named(self, place: str, request: Request) -> Answer:
+        return self._create(CreateSubject.of(Form.NAMED, place), request)
+
+    def _create(self, subject: CreateSubject, request: Request) -> Answer:
+        asked = self._bodies.read(request.payload, CreateConsumerRequest)
+        _check_level(request)
+        wanted = consumer_config.settle_name(subject, asked)
+        stream = self._account.stream(subject.stream)
+        if wanted.direct and wanted.sourcing:
+            wanted = consumer_config.settle_sourcing(wanted, stream.config, short_hash(nuid()))
+        identity = _identity(stream) if wanted.direct or wanted.sourcing else ""
+        expected = headers.find(request.headers, _IDENTITY) if identity and request.headers else None
+        if expected and expected != identity.encode():
+            raise ApiError(Err.CONSUMER_STREAM_IDENTITY_MISMATCH, msg=identity)
+        existing = stream.consumers.get(consumer_config.name_of(wanted))
+        config = consumer_config.check(
+            wanted,
+            stream.config,
+            Configs(stream.consumers),
+            self._limits(),
+            action=asked.action,
+            pedantic=asked.pedantic,
+            bound=existing is not None and self._is_heard(existing.config.deliver_subject),
+            counted=stream.consumers.counted,
+        )
+        if existing is None:
+            consumer = stream.consumers.add(config, consumer_config.name_of(config) or _new_name(stream))
+        else:
+            consumer = existing
+            if not consumer_config.same(config, consumer.config):
+                stream.consumers.update(consumer, config)
+            if config.sourcing and config.durable_name:
+                consumer.reset(None)  # who asks anew expects what it has not answered for, counted from one
+        return Durable(
+            stream.consumers,
+            ConsumerCreateResponse(info=self._info(consumer)),
+            _identity_headers(identity),
+            then=lambda: _announce(consumer, new=existing is None),
+            undo=(lambda: _forget(consumer)) if existing is None else None,
+        )
+
+    def _limits(self) -> ConsumerLimits:
+        return ConsumerLimits(account=self._account.options, server=self._account.resources.limits)
+
+    def _is_heard(self, subject: str) -> bool:
+        return bool(subject) and self._account.world.has_interest(subject.encode())
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def info(self, place: str, request: Request) -> Answer:
+        if not is_empty(request.payload):
+            raise ApiError(Err.REQUEST_NOT_EMPTY)
+        _check_level(request)
+        return ConsumerInfoResponse(info=self._info(self._find(place)))
+
+    def names(self, place: str, request: Request) -> Answer:
+        _check_level(request)
+        asked = self._bodies.read_optional(request.payload, ConsumersRequest)
+        found = _public(self._account.stream(place))
+        offset = min(max(asked.offset, 0), len(found))
+        page = [consumer.name for consumer in found[offset : offset + NAMES_PER_PAGE]]
+        return ConsumerNamesResponse(total=len(found), offset=offset, limit=NAMES_PER_PAGE, consumers=page)
+
+    def page(self, place: str, request: Request) -> Answer:
+        _check_level(request)
+        asked = self._bodies.read_optional(request.payload, ConsumersRequest)
+        found = _public(self._account.stream(place))
+        offset = min(max(asked.offset, 0), len(found))
+        page = [consumer.info() for consumer in found[offset : offset + INFOS_PER_PAGE]]
+        return ConsumerListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, consumers=page)
+
+    def _info(self, consumer: Consumer) -> ConsumerInfo:
+        info = consumer.info()
+        shown = consumer_config.decorated(info.config or ConsumerConfig(), self._server_version)
+        return msgspec.structs.replace(info, config=shown)
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def delete(self, place: str, request: Request) -> Answer:
+        _check_level(request)
+        if not is_empty(request.payload):
+            raise ApiError(Err.REQUEST_NOT_EMPTY)
+        consumer = self._find(place)
+        manager = consumer.stream.consumers
+        consumer.delete()
+        return Durable(manager, ConsumerDeleteResponse(success=True))
+
+    def pause(self, place: str, request: Request) -> Answer:
+        asked = self._bodies.read_optional(request.payload, ConsumerPauseRequest)
+        _check_level(request)
+        consumer = self._find(place)
+        until = None if asked.pause_until == ZERO_TIME else Time(asked.pause_until)
+        consumer.pause(until)
+        response = ConsumerPauseResponse(pause_until=ZERO_TIME if until is None else until)
+        remaining = 0 if until is None else until - self._account.world.now_ns()
+        if remaining > 0:
+            response.paused = True
+            response.pause_remaining = remaining
+        return Durable(consumer.stream.consumers, response)
+
+    def reset(self, place: str, request: Request) -> Answer:
+        """Nobody listens for a consumer that is not there, so such a request is not answered."""
+        name, _, consumer_name = place.partition(".")
+        stream = self._account.streams.get(name)
+        consumer = stream.consumers.get(consumer_name) if stream is not None else None
+        if consumer is None or not request.reply:
+            return None
+        _check_level(request)
+        body = request.payload
+        asked = decode_lenient(body, ConsumerResetRequest) if body else ConsumerResetRequest()
+        told_identity = bool(request.headers) and headers.find(request.headers, _IDENTITY) is not None
+        seq = consumer.reset(asked.seq or None)
+        return Durable(
+            consumer.stream.consumers,
+            ConsumerResetResponse(info=self._info(consumer), reset_seq=seq),
+            _identity_headers(_identity(consumer.stream)) if told_identity else None,
+        )
+
+    def unpin(self, place: str, request: Request) -> Answer:
+        _check_level(request)
+        asked = decode_lenient(request.payload, ConsumerUnpinRequest)
+        if not asked.group:
+            raise JsonError("consumer group not specified")
+        if not consumer_config.valid_group_name(asked.group):
+            raise ApiError(Err.CONSUMER_INVALID_GROUP_NAME)
+        consumer = self._find(place)
+        if asked.group not in consumer.config.priority_groups:
+            raise ApiError(Err.CONSUMER_INVALID_PRIORITY_GROUP)
+        consumer.unpin(asked.group)
+        return ConsumerUnpinResponse()
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _find(self, place: str) -> Consumer:
+        stream, _, name = place.partition(".")
+        consumer = self._account.stream(stream).consumers.get(name)
+        if consumer is None:
+            raise ApiError(Err.CONSUMER_NOT_FOUND)
+        return consumer
+
+
+def _check_level(request: Request) -> None:
+    if beyond_ours(request.headers):
+        raise ApiError(Err.REQUIRED_API_LEVEL)
+
+
+def _announce(consumer: Consumer, *, new: bool) -> None:
+    """Tell of a new consumer; and of a pause whoever asks for a consumer that has one."""
+    if new:
+        consumer.advisories.created()
+    if consumer.paused:
+        consumer.advisories.paused(consumer.config.pause_until, paused=True)
+
+
+def _forget(consumer: Consumer) -> None:
+    """Nobody knows of it, so nobody shall find it."""
+    if consumer.stream.consumers.get(consumer.name) is consumer:
+        consumer.delete()
+
+
+def _public(stream: Stream) -> list[Consumer]:
+    """Those that are shown: the consumers of mirrors and sources are not."""
+    return [consumer for _, consumer in sorted(stream.consumers.items()) if not consumer.config.direct]
+
+
+def _new_name(stream: Stream) -> str:
+    name = short_hash(nuid())
+    while name in stream.consumers:
+        name = short_hash(nuid())
+    return name
+
+
+def _identity(stream: Stream) -> str:
+    """What tells a stream from another that had its name before."""
+    return short_hash(format_time(stream.created_ns))
+
+
+def _identity_headers(identity: str) -> bytes | None:
+    return headers.make((_IDENTITY, identity.encode())) if identity else None

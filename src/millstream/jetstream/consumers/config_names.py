@@ -1,0 +1,93 @@
+"""The subject of a request to create a consumer, and what its body must not say against it.
+
+There are three forms, the first two older than names of ephemerals::
+
+    CONSUMER.CREATE.<stream>                        an ephemeral
+    CONSUMER.DURABLE.CREATE.<stream>.<durable>      a durable
+    CONSUMER.CREATE.<stream>.<name>[.<filter>]      either
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Self
+
+import msgspec
+
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.requests import CreateConsumerRequest
+from millstream.jsapi.stream_types import StreamConfig
+
+_PATH_SEPARATORS: Final = frozenset("\\/")
+
+
+class Form(Enum):
+    EPHEMERAL = "ephemeral"
+    DURABLE = "durable"
+    NAMED = "named"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSubject:
+    """What the subject of a request says."""
+
+    form: Form
+    stream: str
+    name: str = ""
+    filter: str = ""
+
+    @classmethod
+    def of(cls, form: Form, place: str) -> Self:
+        """From what follows the verb in the subject: stream, name and filter, as far as the form has them."""
+        stream, _, rest = place.partition(".")
+        name, _, subject_filter = rest.partition(".")
+        return cls(form, stream, name, subject_filter)
+
+
+def settle_name(subject: CreateSubject, request: CreateConsumerRequest) -> ConsumerConfig:
+    """The configuration that the request asks for, with the name that its subject gives it, or ApiError."""
+    config = msgspec.structs.replace(request.config)
+    if subject.stream != request.stream_name:
+        raise ApiError(Err.STREAM_NAME_MISMATCH)
+    name = config.name if subject.form is Form.EPHEMERAL else subject.name
+    if not _PATH_SEPARATORS.isdisjoint(name):
+        raise ApiError(Err.CONSUMER_NAME_CONTAINS_PATH_SEPARATORS)
+    if subject.form is Form.EPHEMERAL:
+        if config.durable_name:
+            raise ApiError(Err.CONSUMER_EPHEMERAL_WITH_DURABLE_NAME)
+    else:
+        if subject.form is Form.DURABLE and not config.durable_name:
+            raise ApiError(Err.CONSUMER_DURABLE_NAME_NOT_SET)
+        if config.durable_name and config.durable_name != name:
+            raise ApiError(Err.CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT)
+        config.name = name
+    if subject.filter:
+        if config.filter_subjects:
+            raise ApiError(Err.CONSUMER_MULTIPLE_FILTERS_NOT_ALLOWED)
+        if config.filter_subject != subject.filter:
+            raise ApiError(Err.CONSUMER_CREATE_FILTER_SUBJECT_MISMATCH)
+    if config.num_replicas > 1:
+        raise ApiError(Err.REPLICAS_NOT_SUPPORTED)
+    return config
+
+
+def settle_sourcing(config: ConsumerConfig, stream: StreamConfig, suffix: str) -> ConsumerConfig:
+    """What a stream that mirrors or sources `stream` gets when it asks for a consumer.
+
+    It asks under the same name every time.  Where its acks count the consumer has to last; elsewhere each
+    try gets a consumer of its own, made different by `suffix`.
+    """
+    if not (config.direct and config.sourcing and config.name):
+        return config
+    if stream.retention is RetentionPolicy.LIMITS:
+        return msgspec.structs.replace(config, name=f"{config.name}-{suffix}")
+    return msgspec.structs.replace(
+        config,
+        direct=False,
+        durable_name=config.name,
+        ack_policy=AckPolicy.FLOW_CONTROL,
+        ack_wait=0,
+        max_deliver=0,
+        inactive_threshold=0,
+    )

@@ -1,0 +1,391 @@
+"""A consumer: a place in a stream, what it delivered from there, and who it delivers to.
+
+Puts the parts together and does what they cannot do without the world: timers, advisories, subjects.
+
+    stream committed ─┐                                    ┌▶ pushing ─┐
+    ack, nak, term ───┼▶ consumer ─ feed ─ ledger ─ keeper │           ├▶ outlet
+    pull request ─────┘                                    └▶ pulling ─┘
+
+Everything runs on the loop's thread.  Nothing is delivered before it is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from millstream.base.ids import short_hash
+from millstream.jetstream.consumers.acknowledging import Acknowledging
+from millstream.jetstream.consumers.config import paused
+from millstream.jetstream.consumers.config_rules import filters_of
+from millstream.jetstream.consumers.delivery import Delivery
+from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
+from millstream.jetstream.consumers.feed import Feed
+from millstream.jetstream.consumers.inactivity import Inactivity
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.pause import Pause
+from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
+from millstream.jetstream.consumers.pulling import Pulling
+from millstream.jetstream.consumers.pushing import Pushing
+from millstream.jetstream.consumers.start import Start, find_rest, find_start
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import Time
+from millstream.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.keeper import Keeper, NoKeeper
+    from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.stream import Stream
+
+_log = logging.getLogger("millstream.jetstream")
+
+_RETRY_S: Final = 1.0  # between tries to read from a disk that failed
+_FROM_THE_END: Final = (
+    DeliverPolicy.NEW,
+    DeliverPolicy.LAST,
+    DeliverPolicy.LAST_PER_SUBJECT,
+    DeliverPolicy.BY_START_TIME,
+)
+_REMOVED: Final = "Unacknowledged message was deleted"
+
+
+class Consumer:
+    """One consumer of one stream."""
+
+    def __init__(self, stream: Stream, name: str, config: ConsumerConfig, created_ns: int) -> None:
+        self.stream = stream
+        self.world: World = stream.world
+        self.name = name
+        self.config: ConsumerConfig = config
+        self.created_ns = created_ns
+        self.started_ns = stream.world.now_ns()
+        self.keeper: Keeper | NoKeeper
+        self.advisories = stream.account.advisories.of_consumer(stream.name, name)
+        self.ledger: Ledger = Ledger()
+        self.delivery = Delivery(self.ledger, b"$JS.ACK.%b.%b." % (stream.name.encode(), name.encode()))
+        self.expiry = Expiry(self)
+        self.feed = Feed(
+            stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
+        )
+        self.acknowledging = Acknowledging(self)
+        self.pauses = Pause(self)
+        self.inactivity = Inactivity(self)
+        self.last_delivery_ns = 0
+        self.last_ack_ns = 0
+        self._handles: list[object] = []
+        self._read_again: Cancel | None = None  # the disk did not give a message
+        self._full = False  # nothing goes out before something is settled
+        self._awake = False  # a pump is planned
+        self._pumping = False
+        self.running = False
+        self.released = 0  # without acks: what a stream that keeps what is of interest was told about
+        self._take_over(config)
+        self.mode: Pushing | Pulling = Pushing(self) if config.deliver_subject else Pulling(self)
+
+    def _take_over(self, config: ConsumerConfig) -> None:
+        self.config = config
+        self.patterns = tuple(subject.encode() for subject in filters_of(config))
+        ledger, delivery = self.ledger, self.delivery
+        ledger.ack_wait = min(config.ack_wait, LONGEST_WAIT_NS)
+        ledger.backoff = tuple(min(wait, LONGEST_WAIT_NS) for wait in config.backoff)
+        ledger.max_deliver = max(config.max_deliver, 0)
+        delivery.settles = config.ack_policy is AckPolicy.NONE
+        delivery.headers_only = config.headers_only
+        delivery.max_pending = max(config.max_ack_pending, 0) if not delivery.settles else 0
+        self.acknowledging.configure()
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A new one: find the place to start from."""
+        start = find_start(
+            self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
+        )
+        self.feed.begin(start, self.patterns)
+        self.ledger.reset(start.sseq)
+        self.released = self.ledger.floor_sseq
+
+    def go_on(self) -> None:
+        """One that was restored: behind what it delivered, with what is left of that."""
+        ledger, log = self.ledger, self.stream.log
+        if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END:
+            # A crash can cost messages that were delivered, or that it was to begin behind.
+            ledger.forget_above(max(log.last_seq, self.config.opt_start_seq - 1))
+        for sseq in ledger.remove_below(log.first_seq):
+            ledger.remove(sseq)
+        for sseq in [sseq for sseq in ledger.pending if not log.has(sseq)]:
+            ledger.remove(sseq)
+        ledger.plan_again(self.world.now_ns())
+        self._begin_at(max(ledger.delivered_sseq + 1, log.first_seq))
+        self.released = ledger.floor_sseq
+
+    def _begin_at(self, sseq: int) -> None:
+        """Deliver from `sseq` on what was not settled before."""
+        start = Start(sseq)
+        if self.config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not self._keeps_one_per_subject:
+            start = find_rest(self.stream.log, self.patterns, sseq, self.created_ns)
+        self.feed.begin(start, self.patterns)
+
+    @property
+    def _keeps_one_per_subject(self) -> bool:
+        return self.stream.config.max_msgs_per_subject == 1
+
+    def start(self) -> None:
+        """Listen and deliver."""
+        self.running = True
+        world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
+        if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
+            identity = account_hash(self.stream.account.name).encode()
+            domain = self.stream.account.domain.encode() or b"_"
+            second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
+            self._handles += [
+                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink),
+                world.capture(second, self.acknowledging.sink),
+            ]
+        self._handles.append(
+            world.serve(
+                b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name),
+                lambda request: self.asked_for_messages(request.reply, request.payload, request.headers),
+            )
+        )
+        self.pauses.start()
+        self.mode.start()
+        self.expiry.plan()
+        self.inactivity.start()
+
+    def stop(self) -> None:
+        """Neither take nor send anything any more."""
+        self.running = False
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles.clear()
+        if self._read_again is not None:
+            self._read_again.cancel()
+            self._read_again = None
+        self.expiry.stop()
+        self.pauses.stop()
+        self.mode.stop()
+        self.inactivity.stop()
+        self.rest()
+
+    # -- delivering -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There may be something to deliver."""
+        if not self._awake and self.running:
+            self._awake = True
+            self.world.call_soon(self._wake_up)
+
+    def _wake_up(self) -> None:
+        self._awake = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Deliver what there is and may go."""
+        if not self.running or self.paused or self._read_again is not None:
+            return
+        if self._pumping:  # it delivers to where it is asked for messages
+            self.wake()
+            return
+        self._pumping = True
+        try:
+            self.mode.pump()
+        except StoreError as error:
+            _log.error("consumer %s of stream %s: %s", self.name, self.stream.name, error)
+            self._read_again = self.world.call_later(_RETRY_S, self._try_again)
+        finally:
+            self._pumping = False
+        self.world.flush()
+
+    def _try_again(self) -> None:
+        self._read_again = None
+        self.pump()
+
+    def hunger(self) -> None:
+        """Everything is delivered: tell me when there is more."""
+        self.stream.consumers.hungry.add(self)
+
+    def rest(self) -> None:
+        """Nobody wants anything now."""
+        self.stream.consumers.hungry.discard(self)
+
+    def fill(self) -> None:
+        """So much is not acknowledged that nothing more may go out."""
+        self._full = True
+        self.rest()
+
+    def delivered(self, now: int) -> None:
+        """The feed sent something."""
+        if now < self.last_delivery_ns:
+            self.ledger.plan_again(now)  # the clock was set back
+        self.last_delivery_ns = now
+        self.keeper.touch()
+        if self.delivery.settles:
+            if self.stream.config.retention is not RetentionPolicy.LIMITS:
+                self.stream.consumers.interest.settled_up_to(self)
+        else:
+            self.expiry.plan()
+
+    def unblock(self) -> None:
+        """Something was settled."""
+        self.keeper.touch()
+        if self._full:
+            self._full = False
+            self.wake()
+
+    def asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
+        if isinstance(self.mode, Pulling):
+            self.mode.ask(reply, body, headers)
+        elif reply:
+            self.world.publish(reply, b"", headers=PUSH_BASED)
+
+    # -- what the stream says ---------------------------------------------------------------------
+
+    def message_removed(self, sseq: int) -> None:
+        """The stream does not have it any more, though it was not acknowledged."""
+        entry = self.ledger.pending.get(sseq)
+        deliveries = max(self.ledger.deliveries(sseq) - 1, 1)  # as nats-server counts here
+        self.ledger.remove(sseq)
+        if entry is not None:
+            self.last_ack_ns = self.world.now_ns()
+            self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
+            self.unblock()
+
+    def lost(self, sseqs: set[int]) -> None:
+        """These are not there any more, and nobody needs to be told."""
+        for sseq in sseqs & self.ledger.pending.keys():
+            self.ledger.remove(sseq)
+            self.last_ack_ns = self.world.now_ns()
+
+    def purged(self, sseq: int) -> None:
+        """Nothing below `sseq` is there any more, and nobody needs to be told."""
+        pending = len(self.ledger.pending)
+        self.ledger.skip_to(sseq)
+        if len(self.ledger.pending) < pending:
+            self.last_ack_ns = self.world.now_ns()
+        self.feed.skip_to(sseq)
+        self.unblock()
+
+    # -- what administrators say ------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        return self.pauses.left_ns > 0
+
+    def pause(self, until: Time | None) -> None:
+        """Deliver nothing until then; None: from now on again."""
+        self.stream.consumers.update(self, paused(self.config, until))
+
+    def delete(self) -> None:
+        self.stream.consumers.remove(self)
+
+    def update(self, config: ConsumerConfig) -> None:
+        """Take over another configuration that was checked."""
+        before = self.config
+        patterns = self.patterns
+        self._take_over(config)
+        if patterns != self.patterns:
+            self.feed.choose(self.patterns)
+            interest = self.stream.consumers.interest
+            interest.given_back(interest.held_by(self))
+        if isinstance(self.mode, Pushing):
+            if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
+                config.deliver_subject,
+                config.deliver_group,
+                config.rate_limit_bps,
+            ):
+                self.mode.moved()
+            if before.deliver_subject != config.deliver_subject:
+                for sseq in self.ledger.queue_all(self.world.now_ns()):
+                    self.expiry.give_up(sseq)
+        else:
+            self.mode.configure()
+        if before.pause_until != config.pause_until:
+            self.pauses.changed()
+        if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
+            self.expiry.plan_again()
+        if before.inactive_threshold != config.inactive_threshold:
+            self.inactivity.stop()
+            self.inactivity.check()
+        self._full = False
+        self.wake()
+
+    def reset(self, sseq: int | None) -> int:
+        """Begin anew at `sseq`, or at the first message that is not settled; where that is."""
+        config = self.config
+        if not sseq:
+            sseq = self.ledger.floor_sseq + 1
+        elif config.deliver_policy is DeliverPolicy.BY_START_SEQUENCE:
+            if sseq < config.opt_start_seq:
+                raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start seq")
+        elif config.deliver_policy is DeliverPolicy.BY_START_TIME:
+            assert config.opt_start_time is not None
+            log = self.stream.log
+            if sseq < (log.seq_at_time(int(config.opt_start_time)) or log.last_seq + 1):
+                raise ApiError(Err.CONSUMER_INVALID_RESET, err="below start time")
+        elif config.deliver_policy is not DeliverPolicy.ALL:
+            raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
+        interest = self.stream.consumers.interest
+        held = interest.held_by(self)
+        self.ledger.reset(sseq)
+        self.released = self.ledger.floor_sseq
+        self._begin_at(sseq)
+        self.last_delivery_ns = self.last_ack_ns = 0
+        self.keeper.reset()
+        interest.given_back(held)
+        self._full = False
+        self.wake()
+        return sseq
+
+    def unpin(self, group: str) -> None:
+        """Let another client of the group have its turn."""
+        if isinstance(self.mode, Pulling):
+            self.mode.unpin(group)
+
+    @property
+    def bound(self) -> bool:
+        """Whether somebody listens where it delivers."""
+        return isinstance(self.mode, Pushing) and self.mode.active
+
+    def largest_message(self) -> int:
+        """What may always go out at once, whatever the rate."""
+        return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
+
+    # -- what it is like --------------------------------------------------------------------------
+
+    def info(self) -> ConsumerInfo:
+        ledger, now = self.ledger, self.world.now_ns()
+        info = ConsumerInfo(
+            stream_name=self.stream.name,
+            name=self.name,
+            created=Time(self.created_ns),
+            config=self.config,
+            delivered=SequenceInfo(ledger.delivered_dseq, ledger.delivered_sseq),
+            ack_floor=SequenceInfo(ledger.floor_dseq, ledger.floor_sseq),
+            num_ack_pending=len(ledger.pending),
+            num_redelivered=len(ledger.redelivered) if ledger.max_deliver != 1 else 0,
+            num_pending=self.feed.count(),
+            push_bound=self.bound,
+            ts=Time(now),
+        )
+        if self.last_delivery_ns:
+            info.delivered.last_active = Time(self.last_delivery_ns)
+        if self.last_ack_ns:
+            info.ack_floor.last_active = Time(self.last_ack_ns)
+        if left := self.pauses.left_ns:
+            info.paused = True
+            info.pause_remaining = left
+        if isinstance(self.mode, Pulling):
+            info.num_waiting = self.mode.waiting.num_waiting(now)
+            self.mode.tell()
+            info.priority_groups = self.mode.waiting.groups.state()
+        return info
+
+
+@lru_cache(maxsize=256)
+def account_hash(name: str) -> str:
+    """Of an account, as the second form of ack subjects has it."""
+    return short_hash(name)

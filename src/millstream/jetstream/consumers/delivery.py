@@ -1,0 +1,156 @@
+"""From a record in the log to the message that a client gets.
+
+The client sees the subject the message was published on, and a reply subject to acknowledge to, which
+tells where the message stands:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
+
+On the path of a message, so compiled.  ``run`` sends new messages one after the other for as long as
+nothing needs a second thought; everything special is sent one at a time by ``send``.
+"""
+
+from millstream.base.buffer import GrowingBuffer, equal_bytes
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame
+from millstream.store.cursor import Cursor
+from millstream.store.record import Record
+
+# Why ``run`` stopped.
+DONE = 0  # as many as it was to send
+END = 1  # the stream has nothing more for this consumer
+FULL = 2  # so much is not acknowledged that nothing more may go out
+NOBODY = 3  # no one takes it
+TOO_BIG = 4  # the next message is larger than what may be sent
+TIRED = 5  # it passed over so many messages of others that those should have their turn
+
+_DONE = DONE
+_END = END
+_FULL = FULL
+_NOBODY = NOBODY
+_TOO_BIG = TOO_BIG
+_TIRED = TIRED
+
+_DOT = b"."
+_CRLF = b"\r\n"
+_HEADER_LINE = b"NATS/1.0\r\n"
+_SIZE_HEADER = b"Nats-Msg-Size: "
+_MAX_NUMBERS = 5 * 21
+_REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
+
+
+class Delivery:
+    """The way out of one consumer."""
+
+    def __init__(self, ledger: Ledger, reply_start: bytes) -> None:
+        self.settles = False  # a delivery needs no ack
+        self.headers_only = False
+        self.max_pending = 0  # not acknowledged at a time; 0: any number
+        self.pending = 0  # messages in the stream that are still to be delivered
+        self.sent = 0  # by the last run
+        self.sent_bytes = 0
+        self.too_big = 0  # bytes of the message that stopped the last run with TOO_BIG
+        self.extra_header = b""  # a line that every message gets
+        self.reach = _REACH
+        self._ledger = ledger
+        self._reply_start = reply_start
+        self._record = Record()
+        self._frame = Frame()
+        self._buffer = GrowingBuffer()
+        self._subject = b""
+
+    def run(self, cursor: Cursor, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """Send up to `most` new messages of up to `most_bytes` together; why it stopped."""
+        ledger, record = self._ledger, self._record
+        self.sent = 0
+        self.sent_bytes = 0
+        cursor.allow(self.reach)
+        while self.sent < most:
+            if self.max_pending > 0 and len(ledger.pending) >= self.max_pending:
+                return _FULL
+            if not cursor.step(record):
+                if cursor.tired:
+                    return _TIRED
+                self.pending = 0
+                return _END
+            size = self._prepare(record, 1, self.pending - 1 if self.pending > 0 else 0)
+            if self.sent_bytes + size > most_bytes:
+                self.too_big = size
+                cursor.move(record.seq)
+                return _TOO_BIG
+            if outlet.send(self._subject, self._frame) == 0:
+                cursor.move(record.seq)
+                return _NOBODY
+            if self.pending > 0:
+                self.pending -= 1
+            if self.settles:
+                ledger.deliver_settled(record.seq)
+            else:
+                ledger.deliver(record.seq, now)
+            self.sent += 1
+            self.sent_bytes += size
+        return _DONE
+
+    def size_of(self, record: Record, deliveries: int, pending: int) -> int:
+        """Prepare a message; its size as it counts for limits.  ``send`` sends it."""
+        return self._prepare(record, deliveries, pending)
+
+    def send(self, outlet: Outlet) -> int:
+        """Send what ``size_of`` prepared; how many took it."""
+        return outlet.send(self._subject, self._frame)
+
+    def _prepare(self, record: Record, deliveries: int, pending: int) -> int:
+        buffer, frame = self._buffer, self._frame
+        start = self._reply_start
+        buffer.reserve(len(start) + _MAX_NUMBERS + record.body_size + 2)
+        buffer.put(start, 0, len(start))
+        buffer.put_number(deliveries)
+        buffer.put(_DOT, 0, 1)
+        buffer.put_number(record.seq)
+        buffer.put(_DOT, 0, 1)
+        buffer.put_number(self._ledger.delivered_dseq + 1)
+        buffer.put(_DOT, 0, 1)
+        buffer.put_number(record.timestamp)
+        buffer.put(_DOT, 0, 1)
+        buffer.put_number(pending)
+        frame.reply_start = 0
+        frame.reply_size = frame.body_start = buffer.size
+        if self.headers_only or self.extra_header:
+            size = self._put_changed(record)
+        else:
+            size = record.body_size
+            buffer.put(record.buf, record.body_start, size)
+            buffer.put(_CRLF, 0, 2)
+            frame.body_size = size
+            frame.header_size = record.header_size if record.header_size > 0 else -1
+        frame.buf = buffer.take()
+        if not self._is_subject_of(record):
+            self._subject = record.subject()
+        return record.subject_size + frame.reply_size + size
+
+    def _put_changed(self, record: Record) -> int:
+        """With other headers than it was published with, and perhaps without its payload; its size.
+
+        The line that every message gets is not counted in the size.
+        """
+        block = record.headers()
+        payload = record.payload()
+        if self.headers_only:
+            block = b"%b%b%d\r\n\r\n" % (block[:-2] or _HEADER_LINE, _SIZE_HEADER, len(payload))
+            payload = b""
+        size = len(block) + len(payload)
+        if self.extra_header:
+            block = b"%b%b\r\n" % (block[:-2] or _HEADER_LINE, self.extra_header)
+        self._frame.header_size = len(block)
+        self._frame.body_size = len(block) + len(payload)
+        self._buffer.append(block)
+        self._buffer.append(payload)
+        self._buffer.append(_CRLF)
+        return size
+
+    def _is_subject_of(self, record: Record) -> bool:
+        """Whether the last message had the same subject: then its bytes are at hand."""
+        size = record.subject_size
+        if size != len(self._subject):
+            return False
+        return equal_bytes(record.buf, record.subject_start, self._subject)

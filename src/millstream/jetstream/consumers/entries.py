@@ -1,0 +1,361 @@
+"""The entries of a consumers' journal as bytes.  ``docs/formats/consumers.md`` has the table.
+
+    +------+----------+--------------------------------------------------------------------+
+    | head | number   | CONFIG      created, name, JSON of the configuration, [section]     |
+    | u8   | of the   | SNAPSHOT    section: the whole state                                |
+    |      | consumer | CHANGES     section: what is different                              |
+    |      |          | DELETED     name                                                    |
+    |      | sequence | CHECKPOINT  everything alive was written anew, beginning there      |
+    +------+----------+--------------------------------------------------------------------+
+     version in the top 4 bits, kind in the others
+
+Numbers are varints: seven bits to a byte, the lowest first.  In lists neighbours are usually neighbours
+in the stream as well, so lists are runs, each told by its length and its distance to the run before:
+a thousand messages that were delivered together take ten bytes.
+
+A checksum is not here, the log has one.  Compiled, because deliveries and acks pass through here.
+"""
+
+from enum import IntEnum
+
+import cython
+
+from millstream.base.buffer import GrowingBuffer
+from millstream.jetstream.consumers.kept import Changes
+
+VERSION = 1
+
+
+class EntryKind(IntEnum):
+    CONFIG = 1
+    SNAPSHOT = 2
+    CHANGES = 3
+    DELETED = 4
+    CHECKPOINT = 5
+
+
+class UnknownEntryError(ValueError):
+    """An entry is sound and says nothing that this version can read."""
+
+
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_MOST = 1 << 28  # numbers in a list: so that a wrong length cannot ask for all memory there is
+_VERSION = VERSION
+_CONFIG = int(EntryKind.CONFIG)
+_SNAPSHOT = int(EntryKind.SNAPSHOT)
+_CHANGES = int(EntryKind.CHANGES)
+_DELETED = int(EntryKind.DELETED)
+_CHECKPOINT = int(EntryKind.CHECKPOINT)
+
+
+class Entry:
+    """One entry, read."""
+
+    def __init__(self, kind: EntryKind, number: int) -> None:
+        self.kind = kind
+        self.number = number  # of a consumer; of a CHECKPOINT, its first sequence
+        self.name = ""
+        self.created = 0
+        self.config = b""
+        self.link = 0
+        self.changes: Changes | None = None
+
+
+def encode_config(
+    number: int, name: str, created: int, config: bytes, link: int = 0, state: Changes | None = None
+) -> bytes:
+    """A configuration; with the whole state, if there is one."""
+    out = EntryWriter(_CONFIG, number)
+    out.put_varint(created)
+    out.put_bytes(name.encode())
+    out.put_bytes(config)
+    if state is not None:
+        out.put_section(link, state)
+    return out.take()
+
+
+def encode_snapshot(number: int, link: int, state: Changes) -> bytes:
+    out = EntryWriter(_SNAPSHOT, number)
+    out.put_section(link, state)
+    return out.take()
+
+
+def encode_changes(number: int, link: int, changes: Changes) -> bytes:
+    out = EntryWriter(_CHANGES, number)
+    out.put_section(link, changes)
+    return out.take()
+
+
+def encode_deleted(number: int, name: str) -> bytes:
+    out = EntryWriter(_DELETED, number)
+    out.put_bytes(name.encode())
+    return out.take()
+
+
+def encode_checkpoint(first_seq: int) -> bytes:
+    return EntryWriter(_CHECKPOINT, first_seq).take()
+
+
+def decode(data: bytes) -> Entry:
+    """What was encoded; UnknownEntryError if it is of a later version, ValueError if it is nothing."""
+    reader = EntryReader(data)
+    head = reader.byte()
+    kind = head & 0x0F
+    if head >> 4 != _VERSION or kind < _CONFIG or kind > _CHECKPOINT:
+        raise UnknownEntryError(f"there is no kind {kind} of entry in version {head >> 4}")
+    entry = Entry(EntryKind(kind), reader.varint())
+    if kind == _CONFIG:
+        entry.created = reader.varint()
+        entry.name = reader.bytes().decode()
+        entry.config = reader.bytes()
+        if reader.rest():
+            reader.section(entry)
+    elif kind == _DELETED:
+        entry.name = reader.bytes().decode()
+    elif kind != _CHECKPOINT:
+        reader.section(entry)
+    if reader.rest():
+        raise ValueError("an entry has more bytes than it should")
+    return entry
+
+
+class EntryWriter(GrowingBuffer):
+    """One entry as it grows."""
+
+    def __init__(self, kind: int, number: int) -> None:
+        GrowingBuffer.__init__(self)
+        self.reserve(1)
+        self.put_little(_VERSION << 4 | kind, 1)
+        self.put_varint(number)
+
+    def put_varint(self, value: int) -> None:
+        self.reserve(10)
+        rest = value
+        if cython.compiled:
+            target = self._store
+            position = self.size
+            while rest >= 0x80:
+                target[position] = rest & 0x7F | 0x80
+                rest >>= 7
+                position += 1
+            target[position] = rest
+            self.size = position + 1
+        else:
+            if not 0 <= value <= _MASK:
+                raise OverflowError(f"{value} does not fit into 64 bits")
+            while rest >= 0x80:
+                self.put_little(rest & 0x7F | 0x80, 1)
+                rest >>= 7
+            self.put_little(rest, 1)
+
+    def put_step(self, step: int) -> None:
+        """A difference modulo 2^64, small if it is a short way up or down."""
+        down = _MASK if step >> 63 else 0
+        self.put_varint(((step << 1) & _MASK) ^ down)
+
+    def put_bytes(self, data: bytes) -> None:
+        self.put_varint(len(data))
+        self.append(data)
+
+    def put_section(self, link: int, changes: Changes) -> None:
+        self.put_varint(link)
+        self.put_varint(changes.delivered_sseq)
+        self.put_varint(changes.delivered_dseq)
+        self.put_varint(changes.floor_sseq)
+        self.put_varint(changes.floor_dseq)
+        self.put_varint(changes.reserved)
+        self._put_pending(changes.pending, changes.floor_sseq, changes.floor_dseq)
+        self._put_gone(changes.gone, changes.floor_sseq)
+        self._put_redelivered(changes.redelivered, changes.floor_sseq)
+
+    def _put_count(self, count: int) -> None:
+        if count > _MOST:
+            raise ValueError(f"an entry cannot list {count} messages")
+        self.put_varint(count)
+
+    def _put_pending(self, rows: list[tuple[int, int, int]], sseq: int, dseq: int) -> None:
+        """Runs of messages delivered one after the other at the same time."""
+        count = len(rows)
+        self._put_count(count)
+        moment = 0
+        index = 0
+        while index < count:
+            first_sseq, first_dseq, first_at = rows[index]
+            last_sseq = first_sseq
+            last_dseq = first_dseq
+            down = False
+            end = index + 1
+            while end < count:
+                next_sseq, next_dseq, next_at = rows[end]
+                if next_at != first_at:
+                    break
+                if end == index + 1:
+                    down = next_sseq < first_sseq
+                if down:
+                    if next_sseq + 1 != last_sseq or next_dseq + 1 != last_dseq:
+                        break
+                elif next_sseq != last_sseq + 1 or next_dseq != last_dseq + 1:
+                    break
+                last_sseq = next_sseq
+                last_dseq = next_dseq
+                end += 1
+            self.put_varint((end - index) << 1 | down)
+            self.put_step((first_sseq - sseq) & _MASK)
+            self.put_step((first_dseq - dseq) & _MASK)
+            first_moment = first_at & _MASK
+            self.put_step((first_moment - moment) & _MASK)
+            sseq = last_sseq
+            dseq = last_dseq
+            moment = first_moment
+            index = end
+
+    def _put_gone(self, sseqs: list[int], sseq: int) -> None:
+        """Runs of neighbours."""
+        count = len(sseqs)
+        self._put_count(count)
+        index = 0
+        while index < count:
+            first = sseqs[index]
+            last = first
+            down = False
+            end = index + 1
+            while end < count:
+                following = sseqs[end]
+                if end == index + 1:
+                    down = following < first
+                if (following + 1 != last) if down else (following != last + 1):
+                    break
+                last = following
+                end += 1
+            self.put_varint((end - index) << 1 | down)
+            self.put_step((first - sseq) & _MASK)
+            sseq = last
+            index = end
+
+    def _put_redelivered(self, rows: list[tuple[int, int]], sseq: int) -> None:
+        self._put_count(len(rows))
+        for row in rows:
+            next_sseq, times = row
+            self.put_step((next_sseq - sseq) & _MASK)
+            self.put_varint(times)
+            sseq = next_sseq
+
+
+class EntryReader:
+    """A place in an entry."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._end = len(data)
+
+    def rest(self) -> int:
+        return self._end - self._at
+
+    def byte(self) -> int:
+        if self._at >= self._end:
+            raise ValueError("an entry is cut")
+        value = self._data[self._at]
+        self._at += 1
+        return value
+
+    def varint(self) -> int:
+        value = 0
+        shift = 0
+        while True:
+            byte = self.byte()
+            if shift == 63 and byte > 1:
+                raise ValueError("a number has more than 64 bits")
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def step(self) -> int:
+        """What ``put_step`` put."""
+        value = self.varint()
+        return (value >> 1) ^ (_MASK if value & 1 else 0)
+
+    def bytes(self) -> bytes:
+        size = self.varint()
+        if size > self._end - self._at:
+            raise ValueError("an entry is cut")
+        start = self._at
+        self._at += size
+        return self._data[start : self._at]
+
+    def section(self, entry: Entry) -> None:
+        changes = Changes()
+        entry.link = self.varint()
+        changes.delivered_sseq = self.varint()
+        changes.delivered_dseq = self.varint()
+        changes.floor_sseq = self.varint()
+        changes.floor_dseq = self.varint()
+        changes.reserved = self.varint()
+        changes.pending = self._pending(changes.floor_sseq, changes.floor_dseq)
+        changes.gone = self._gone(changes.floor_sseq)
+        changes.redelivered = self._redelivered(changes.floor_sseq)
+        entry.changes = changes
+
+    def _count(self) -> int:
+        count = self.varint()
+        if count > _MOST:
+            raise ValueError("an entry lists too many messages")
+        return count
+
+    def _pending(self, sseq: int, dseq: int) -> list[tuple[int, int, int]]:
+        rows = []
+        moment = 0
+        left = self._count()
+        while left > 0:
+            head = self.varint()
+            length = self._length(head, left)
+            way = _MASK if head & 1 else 1
+            # One step before the run, so that every message is one step on.
+            sseq = (sseq + self.step() - way) & _MASK
+            dseq = (dseq + self.step() - way) & _MASK
+            moment = (moment + self.step()) & _MASK
+            at = _signed(moment)
+            for _ in range(length):
+                sseq = (sseq + way) & _MASK
+                dseq = (dseq + way) & _MASK
+                rows.append((sseq, dseq, at))
+            left -= length
+        return rows
+
+    def _gone(self, sseq: int) -> list[int]:
+        sseqs = []
+        left = self._count()
+        while left > 0:
+            head = self.varint()
+            length = self._length(head, left)
+            way = _MASK if head & 1 else 1
+            sseq = (sseq + self.step() - way) & _MASK
+            for _ in range(length):
+                sseq = (sseq + way) & _MASK
+                sseqs.append(sseq)
+            left -= length
+        return sseqs
+
+    def _length(self, head: int, left: int) -> int:
+        length = head >> 1
+        if length == 0 or length > left:
+            raise ValueError("a run has the wrong length")
+        return length
+
+    def _redelivered(self, sseq: int) -> list[tuple[int, int]]:
+        rows = []
+        left = self._count()
+        while left > 0:
+            sseq = (sseq + self.step()) & _MASK
+            times = self.varint()
+            rows.append((sseq, times))
+            left -= 1
+        return rows
+
+
+def _signed(value: int) -> int:
+    """A number modulo 2^64 as one that may be negative."""
+    if not cython.compiled and value >> 63:
+        return value - (1 << 64)
+    return value

@@ -1,0 +1,217 @@
+"""What a consumer delivers next: what goes out again, then single messages to begin with, then the stream.
+
+Sends through ``delivery`` and enters it in the ledger.  A message that nobody took, or that is too big for
+what was asked, stays the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millstream.jetstream.consumers import delivery as stops
+from millstream.jetstream.consumers.delivery import Delivery
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.store.cursor import Cursor
+from millstream.store.record import Record
+from millstream.subjects.match import matches
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.start import Start
+    from millstream.protocol.outlet import Outlet
+    from millstream.store.log import Log
+
+
+class Feed:
+    """Of one consumer.  `given_up` and `missing` are told about messages that can not go out again."""
+
+    def __init__(
+        self,
+        log: Log,
+        ledger: Ledger,
+        delivery: Delivery,
+        *,
+        given_up: Callable[[int], None],
+        missing: Callable[[int], None],
+    ) -> None:
+        self.sent = 0  # by the last call of ``send``
+        self.sent_bytes = 0
+        self.patterns: tuple[bytes, ...] = ()
+        self._log = log
+        self._ledger = ledger
+        self._delivery = delivery
+        self._given_up = given_up
+        self._missing = missing
+        self._cursor = Cursor(log, 1)
+        self._record = Record()
+        self._singles: list[int] = []  # the next one is the last
+        self._counted_to = 0  # the last sequence that is in ``delivery.pending``
+        self._removals = -1  # of the log, when that was counted
+
+    # -- where it is ------------------------------------------------------------------------------
+
+    @property
+    def next_sseq(self) -> int:
+        """The next sequence of the stream to look at."""
+        return self._singles[-1] if self._singles else self._cursor.seq
+
+    def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
+        """Deliver from a place on."""
+        self.patterns = patterns
+        self._singles = list(reversed(start.singles))
+        self._move(start.resume if start.singles else start.sseq)
+
+    def _move(self, sseq: int) -> None:
+        self._cursor = Cursor(self._log, sseq, self.patterns)
+        self._removals = -1
+
+    def choose(self, patterns: tuple[bytes, ...]) -> None:
+        """Go on from here with other subjects."""
+        self.patterns = patterns
+        self._singles = [sseq for sseq in self._singles if self._is_wanted(sseq)]
+        self._move(self._cursor.seq)
+
+    def _is_wanted(self, sseq: int) -> bool:
+        if not self.patterns or not self._log.peek(sseq, self._record):
+            return not self.patterns
+        subject = self._record.subject()
+        return any(matches(subject, pattern) for pattern in self.patterns)
+
+    def skip_to(self, sseq: int) -> None:
+        """Everything below is gone."""
+        while self._singles and self._singles[-1] < sseq:
+            self._singles.pop()
+        if self._cursor.seq < sseq:
+            self._move(sseq)
+        self._removals = -1
+
+    # -- how much is left -------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Messages that are still to be delivered for the first time."""
+        log, delivery = self._log, self._delivery
+        removals = log.last_seq - log.messages
+        if removals != self._removals and not self.passed(log.gone, removals):
+            if self._singles:
+                self._singles = [sseq for sseq in self._singles if log.has(sseq)]
+            delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
+            self._removals = removals
+        elif log.committed > self._counted_to:
+            delivery.pending += self._count_from(max(self._counted_to + 1, self._cursor.seq))
+        self._counted_to = log.committed
+        return delivery.pending
+
+    def passed(self, gone: list[int] | None, removals: int) -> bool:
+        """Whether all that left the stream since the last count was behind here; then the count is right.
+
+        `gone` ends with what left last, when the log had lost so many messages as `removals` says.
+        """
+        unseen = removals - self._removals
+        if self._removals < 0 or self._singles or gone is None or unseen > len(gone):
+            return False
+        if unseen > 0 and max(gone[-unseen:]) >= self._cursor.seq:
+            return False
+        self._removals = removals
+        return True
+
+    def _count_from(self, sseq: int) -> int:
+        return self._cursor.count_from(sseq)
+
+    def goes_again(self) -> bool:
+        """Whether the next message was delivered before."""
+        return self._ledger.next_again() > 0
+
+    def has_more(self) -> bool:
+        """Whether there is a message to deliver."""
+        return self._ledger.next_again() > 0 or self.count() > 0
+
+    def is_full(self) -> bool:
+        """Whether nothing may go out before something is settled; what goes out again always may."""
+        ledger = self._ledger
+        return 0 < self._delivery.max_pending <= len(ledger.pending) and not ledger.waiting_again
+
+    # -- sending ----------------------------------------------------------------------------------
+
+    def send(self, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """Send up to `most` messages; why it stopped, see ``delivery``."""
+        self.sent = self.sent_bytes = 0
+        self.count()
+        while self.sent < most and self._ledger.next_again():
+            stopped = self._send_again(outlet, most_bytes - self.sent_bytes, now)
+            if stopped != stops.DONE:
+                return stopped
+        while self.sent < most and self._singles:
+            stopped = self._send_single(outlet, most_bytes - self.sent_bytes, now)
+            if stopped != stops.DONE:
+                return stopped
+        if self.sent == most:
+            return stops.DONE
+        stopped = self._delivery.run(
+            self._cursor, outlet, most - self.sent, most_bytes - self.sent_bytes, now
+        )
+        self.sent += self._delivery.sent
+        self.sent_bytes += self._delivery.sent_bytes
+        return stopped
+
+    def next_timestamp(self) -> int:
+        """Of the next new message; 0 if there is none."""
+        record = self._record
+        if self._singles:
+            return record.timestamp if self._log.get(self._singles[-1], record) else 0
+        if not self._cursor.next(record):
+            return 0
+        self._cursor.move(record.seq)
+        return record.timestamp
+
+    def _send_again(self, outlet: Outlet, most_bytes: int, now: int) -> int:
+        """The message that waits longest to go out again."""
+        ledger, record = self._ledger, self._record
+        sseq = ledger.next_again()
+        if ledger.spent(sseq):
+            ledger.pop_again()
+            ledger.give_up(sseq)
+            self._given_up(sseq)
+            return stops.DONE
+        if not self._log.get(sseq, record):
+            ledger.pop_again()
+            self._missing(sseq)
+            return stops.DONE
+        size = self._delivery.size_of(record, ledger.deliveries(sseq) + 1, self._delivery.pending)
+        if size > most_bytes:
+            self._delivery.too_big = size
+            return stops.TOO_BIG
+        if not self._delivery.send(outlet):
+            return stops.NOBODY
+        ledger.pop_again()
+        ledger.deliver_again(sseq, now)
+        self._note(size)
+        return stops.DONE
+
+    def _send_single(self, outlet: Outlet, most_bytes: int, now: int) -> int:
+        delivery, ledger, record = self._delivery, self._ledger, self._record
+        if 0 < delivery.max_pending <= len(ledger.pending):
+            return stops.FULL
+        if self._singles[-1] > self._log.committed:
+            return stops.END
+        if not self._log.get(self._singles[-1], record):
+            self._singles.pop()
+            return stops.DONE
+        left = max(delivery.pending - 1, 0)
+        size = delivery.size_of(record, 1, left)
+        if size > most_bytes:
+            self._delivery.too_big = size
+            return stops.TOO_BIG
+        if not delivery.send(outlet):
+            return stops.NOBODY
+        delivery.pending = left
+        if delivery.settles:
+            ledger.deliver_settled(record.seq)
+        else:
+            ledger.deliver(record.seq, now)
+        self._singles.pop()
+        self._note(size)
+        return stops.DONE
+
+    def _note(self, size: int) -> None:
+        self.sent += 1
+        self.sent_bytes += size

@@ -1,0 +1,168 @@
+"""Streams that keep a message only as long as some consumer needs it: `interest` and `workqueue` retention.
+
+A message that was acknowledged leaves the stream when nobody else waits for it.  What was given up after
+too many deliveries stays, for somebody to look at.
+
+When a consumer goes or wants other messages, what it may have held back is looked through, a slice at a time
+so that others have their turn: whether a message is needed is asked when its turn comes, so nothing that
+happens meanwhile makes the answer wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from millstream.jsapi.enums import RetentionPolicy
+from millstream.subjects.match import matches
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.manager import ConsumerManager
+
+CHECKS_AT_ONCE: Final = 10_000  # whether one consumer needs one message
+
+
+class Held(NamedTuple):
+    """What a consumer may keep a stream from letting go: single messages, and all from `since` on."""
+
+    since: int
+    singles: tuple[int, ...]
+
+
+class Interest:
+    """Of all consumers of one stream."""
+
+    def __init__(self, manager: ConsumerManager) -> None:
+        self._manager = manager
+        self._stream = manager.stream
+        self._needed_by: Consumer | None = None  # the last message that was asked about
+        self._next = 0  # to look through, up to `_last`
+        self._last = 0
+        self._planned = False
+
+    @property
+    def _rules(self) -> bool:
+        return self._stream.config.retention is not RetentionPolicy.LIMITS
+
+    def wants(self, subject: bytes) -> bool:
+        """Whether any consumer would get a message on `subject`; ``>``: any message at all."""
+        return any(_covers(consumer, subject) for consumer in self._manager.values())
+
+    # -- after acks -------------------------------------------------------------------------------
+
+    def settled(self, sseqs: Iterable[int]) -> None:
+        """A consumer is done with these."""
+        if self._rules:
+            removed = [self._release(sseq) for sseq in sseqs]
+            if any(removed):
+                self._stream.account.committer.dirty(self._stream)
+
+    def settled_up_to(self, consumer: Consumer) -> None:
+        """The consumer, which wants no acks, has delivered up to its floor."""
+        log = self._stream.log
+        removed = False
+        sseq = log.next_seq(max(consumer.released + 1, log.first_seq))
+        while 0 < sseq <= consumer.ledger.floor_sseq:
+            removed |= self._release(sseq, consumer)
+            sseq = log.next_seq(sseq + 1)
+        consumer.released = consumer.ledger.floor_sseq
+        if removed:
+            self._stream.account.committer.dirty(self._stream)
+
+    def _release(self, sseq: int, settled_by: Consumer | None = None) -> bool:
+        """Remove a message unless somebody needs it, or the one who is done with it never wanted it."""
+        subject = self._subject_of(sseq)
+        if subject is None or (settled_by is not None and not _covers(settled_by, subject)):
+            return False
+        return not self._is_needed(sseq, subject) and self._stream.log.remove(sseq)
+
+    def _subject_of(self, sseq: int) -> bytes | None:
+        """From the tables, so that a disk that can not be read is no reason to forget an ack."""
+        segment = self._stream.log.segment_of(sseq)
+        ordinal = segment.ordinal_of(sseq) if segment is not None else -1
+        return segment.subject_at(ordinal) if segment is not None and ordinal >= 0 else None
+
+    def _is_needed(self, sseq: int, subject: bytes) -> bool:
+        last = self._needed_by  # where many acknowledge the same messages, it mostly is the same one again
+        if last is not None and last.running and _needs(last, sseq, subject):
+            return True
+        for consumer in self._manager.values():
+            if _needs(consumer, sseq, subject):
+                self._needed_by = consumer
+                return True
+        return False
+
+    # -- when consumers change --------------------------------------------------------------------
+
+    def held_by(self, consumer: Consumer) -> Held:
+        """To be asked before the consumer changes; ``given_back`` follows."""
+        ledger = consumer.ledger
+        return Held(ledger.floor_sseq + 1, tuple(ledger.redelivered))
+
+    def given_back(self, held: Held) -> None:
+        """A consumer is gone, or wants other messages than before: what only it needed may go."""
+        if self._stream.config.retention is RetentionPolicy.INTEREST:
+            if not self._manager:
+                self._stream.log.remove_below(self._stream.log.last_seq + 1)
+                self._stream.account.committer.dirty(self._stream)
+                return
+            self.settled(held.singles)
+            self._look_through(held.since, self._stream.log.last_seq)
+
+    def recovered(self) -> None:
+        """After a restart: acks may have survived that had not removed their messages yet."""
+        log, consumers = self._stream.log, self._manager.values()
+        if self._rules and consumers:
+            last = max(consumer.ledger.delivered_sseq for consumer in consumers)
+            interest = self._stream.config.retention is RetentionPolicy.INTEREST
+            self._look_through(log.first_seq, log.last_seq if interest else last)
+
+    def retention_changed(self) -> None:
+        """The stream may keep messages only for consumers now."""
+        if self._rules and self._manager:
+            self._look_through(self._stream.log.first_seq, self._stream.log.last_seq)
+
+    def stop(self) -> None:
+        """Nothing is let go any more."""
+        self._last = 0
+        self._needed_by = None
+
+    def _look_through(self, first: int, last: int) -> None:
+        """What nobody needs of these messages goes."""
+        if self._planned:
+            self._next, self._last = min(self._next, first), max(self._last, last)
+        else:
+            self._next, self._last = first, last
+            self._go_on()
+
+    def _go_on(self) -> None:
+        log = self._stream.log
+        self._planned = removed = False
+        left = max(CHECKS_AT_ONCE // max(len(self._manager), 1), 1)
+        sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
+        while 0 < sseq <= self._last and left:
+            subject = self._subject_of(sseq)
+            if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
+                removed |= log.remove(sseq)
+            left -= 1
+            sseq = log.next_seq(sseq + 1)
+        if removed:
+            self._stream.account.committer.dirty(self._stream)
+        if 0 < sseq <= self._last:
+            self._next = sseq
+            self._planned = True
+            self._stream.world.call_soon(self._go_on)
+
+    def _may_go(self, subject: bytes) -> bool:
+        """A work queue keeps what no consumer has asked for yet."""
+        return self._stream.config.retention is RetentionPolicy.INTEREST or self.wants(subject)
+
+
+def _needs(consumer: Consumer, sseq: int, subject: bytes) -> bool:
+    return consumer.ledger.needs(sseq, consumer.feed.next_sseq) and _covers(consumer, subject)
+
+
+def _covers(consumer: Consumer, subject: bytes) -> bool:
+    patterns = consumer.patterns
+    return not patterns or subject == b">" or any(matches(subject, pattern) for pattern in patterns)

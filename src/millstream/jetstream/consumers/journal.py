@@ -1,0 +1,372 @@
+"""What of the consumers of one stream survives: one log for all of them, so that one sync covers them all.
+
+    put_config, snapshot, change, delete ──▶ log (``entries``) ──committer──▶ after_commit callbacks
+    recover: the log, read from its beginning (``replay``) ──▶ every consumer as it was
+
+The journal takes part in group commit as a stream does.  Nothing is durable before the commit; who has to
+wait for it says so with ``after_commit``.  What was answered then is there after a crash, and a delivery
+that the journal was not told about happens again.
+
+*Deliveries are not told one by one*, so that the numbers of the last ones are lost in a crash.  For these
+never to be used twice, `reserved` runs ahead: deliveries up to it may leave once it is durable, and a
+restart begins behind it.  A snapshot at a clean stop says what was really used.
+
+*Checkpoints* keep the log small: all configurations and states are written again, a slice with each
+commit, and what lies before the checkpoint *before* goes.  So the log has everything twice, and a damaged
+entry has another to fall back on.  What is written at other times and stands for more than itself
+(configurations, snapshots, deletions) is written a second time before the next entry, for the same reason.
+
+Not here: which changes there are and when they are worth writing (consumer); bytes (``entries``);
+consumers that live in memory only: nobody tells the journal about them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.consumers.entries import (
+    UnknownEntryError,
+    decode,
+    encode_changes,
+    encode_checkpoint,
+    encode_config,
+    encode_deleted,
+    encode_snapshot,
+)
+from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovered
+from millstream.jetstream.consumers.replay import Replay, Replayed
+from millstream.jsapi.codec import JsonError, decode_lenient, encode
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.store.cursor import Cursor
+from millstream.store.errors import StoreError
+from millstream.store.record import Record, record_size
+from millstream.store.recovery import open_log
+
+if TYPE_CHECKING:
+    from millstream.jetstream.committer import Committer
+    from millstream.jetstream.ports import Cancel, World
+    from millstream.store.fs import FileSystem
+
+__all__ = ["Alive", "Changes", "ConsumerState", "Journal", "Recovered"]
+
+_log = logging.getLogger("millstream.jetstream")
+
+Alive = tuple[str, ConsumerConfig, int, ConsumerState]  # name, configuration, created in ns, state
+
+SEGMENT_SIZE: Final = 4 * 1024 * 1024
+SMALLEST_LOG: Final = 1024 * 1024  # bytes; below it a checkpoint is not worth its while
+_GROWTH: Final = 4  # a checkpoint is due when so many times its size was written since the last
+SLICE_SIZE: Final = 64 * 1024  # bytes of a checkpoint to a commit
+_RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_SUBJECT: Final = b"c"  # the log wants one; ours are all the same
+
+
+class _Known:
+    """A consumer that is in the log."""
+
+    def __init__(self, number: int, created: int, link: int, reserved: int) -> None:
+        self.number = number
+        self.created = created
+        self.link = link  # of its last entry
+        self.reserved = reserved
+
+
+class Journal:
+    """Of all consumers of one stream.  Opening it reads the log's folder; ``recover`` reads its entries."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        folder: str,
+        committer: Committer,
+        world: World,
+        *,
+        sync: bool = True,
+        segment_size: int = SEGMENT_SIZE,
+        smallest_log: int = SMALLEST_LOG,
+        slice_size: int = SLICE_SIZE,
+    ) -> None:
+        self.log = open_log(fs, folder, segment_size=segment_size)
+        self.in_memory = False
+        self.sync = sync
+        self.failure: StoreError | None = None  # set while the disk does not take writes
+        self.damages: list[str] = []  # what a restart could not make good, for people
+        self._folder = folder
+        self._committer = committer
+        self._world = world
+        self._smallest_log = smallest_log
+        self._slice_size = slice_size
+        self._known: dict[str, _Known] = {}
+        self._copies: list[bytes] = []  # entries to be written once more
+        # Who waits for which sequence to be durable; the sequences rise.
+        self._waiting: list[tuple[int, Callable[[StoreError | None], None]]] = []
+        self._patient: list[tuple[int, Callable[[], None]]] = []  # the same, whatever the disk does
+        self._retry: Cancel | None = None
+        # Checkpoints:
+        self._written = 0  # bytes, since the last one began
+        self._size = 0  # of the last one
+        self._untidy = False  # something is damaged: have everything twice again
+        self._begun = self._previous = self.log.first_seq  # where this one and the last one begin
+        self._left: Iterator[Alive] | None = None  # consumers that it has not written
+        self._last = 0  # its last sequence, once it is written
+
+    # -- at a restart -----------------------------------------------------------------------------
+
+    def recover(self) -> dict[str, Recovered]:
+        """Every consumer as the log tells, by name; StoreError if a later version wrote it."""
+        replay = self._read()
+        found: dict[str, Recovered] = {}
+        for each in replay.consumers():
+            found[each.name] = self._restored(each)
+        for number in replay.nameless():
+            self._report(f"a consumer is lost, or was never confirmed: number {number} has no configuration")
+            self._put_twice(encode_deleted(number, ""))
+        for damage in self.log.losses.damages:
+            self._report(f"{damage.reason}, {damage.bytes} bytes at {damage.offset} of {damage.path}")
+        self._previous = max(self._previous, replay.checkpoint)
+        self._written = self.log.record_bytes
+        return found
+
+    def _read(self) -> Replay:
+        replay = Replay()
+        cursor = Cursor(self.log, self.log.first_seq)
+        record = Record()
+        while cursor.next(record):
+            try:
+                replay.take(decode(record.payload()))
+            except UnknownEntryError as error:
+                hint = "use the version of Millstream that wrote it"
+                raise StoreError("read", self._folder, str(error), seq=record.seq, hint=hint) from error
+            except ValueError as error:
+                self._report(f"entry {record.seq} makes no sense: {error}")
+        return replay
+
+    def _restored(self, each: Replayed) -> Recovered:
+        try:
+            config = decode_lenient(each.config, ConsumerConfig)
+        except JsonError as error:
+            raise StoreError("read", self._folder, f"configuration of {each.name}: {error}") from error
+        known = _Known(each.number, each.created, each.link, each.reserved)
+        self._known[each.name] = known
+        torn = each.torn or each.link < 0
+        each.state.go_on(each.reserved, torn=torn)
+        if torn:
+            self._report(f"consumer {each.name} lost track and may deliver again what was acknowledged")
+            self.snapshot(each.name, each.state, each.reserved)  # what follows must not hang in the air
+        return Recovered(config, each.created, each.state, each.reserved, torn)
+
+    def _report(self, damage: str) -> None:
+        _log.error("consumers in %s: %s", self._folder, damage)
+        self.damages.append(damage)
+        self._untidy = True
+
+    def move(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self._folder = folder
+        self.log.move(folder)
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def put_config(
+        self,
+        name: str,
+        config: ConsumerConfig,
+        created: int,
+        state: ConsumerState | None = None,
+        reserved: int = 0,
+    ) -> None:
+        """A consumer is new, and begins with `state`; or, if none is given, has another configuration."""
+        known = self._known.get(name)
+        text = encode(config)
+        if known is None or known.created != created:
+            number = self._next_seq()  # nothing else can ever have it
+            known = self._known[name] = _Known(number, created, -1, 0)
+            state = state or ConsumerState()
+        if state is None:
+            self._put_twice(encode_config(known.number, name, created, text))
+        else:
+            self._put_twice(self._whole(name, known, text, state, max(reserved, known.reserved)))
+
+    def delete(self, name: str) -> None:
+        known = self._known.pop(name)
+        self._put_twice(encode_deleted(known.number, name))
+
+    def snapshot(self, name: str, state: ConsumerState, reserved: int = 0) -> None:
+        """All of a consumer's state, which need not follow from the one before: a reset, a clean stop.
+
+        Without `reserved`, deliveries go on right behind those of the state.
+        """
+        known = self._known[name]
+        known.link += 1
+        known.reserved = max(reserved, state.delivered_dseq)
+        self._put_twice(encode_snapshot(known.number, known.link, Changes.whole(state, known.reserved)))
+
+    def change(self, name: str, changes: Changes) -> None:
+        """Some of a consumer's state; `reserved` is filled in if it falls behind."""
+        known = self._known[name]
+        known.link += 1
+        known.reserved = changes.reserved = max(changes.reserved, known.reserved, changes.delivered_dseq)
+        self._put(encode_changes(known.number, known.link, changes))
+
+    def after_commit(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call back when everything said so far is durable, or when it turns out that it is not (yet)."""
+        self._waiting.append((self.log.last_seq, callback))
+        self._committer.dirty(self)
+
+    def when_committed(self, callback: Callable[[], None]) -> None:
+        """Call back when everything said so far is durable, however long the disk takes."""
+        self._patient.append((self.log.last_seq, callback))
+        self._committer.dirty(self)
+
+    def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
+        known.link += 1
+        known.reserved = max(reserved, state.delivered_dseq)
+        whole = Changes.whole(state, known.reserved)
+        return encode_config(known.number, name, known.created, text, known.link, whole)
+
+    def _next_seq(self) -> int:
+        return self.log.last_seq + len(self._copies) + 1
+
+    def _put(self, entry: bytes) -> None:
+        copies, self._copies = self._copies, []
+        for each in (*copies, entry):
+            self.log.append(_SUBJECT, each, 0, 0, len(each), self._world.now_ns(), 0)
+            self._written += record_size(len(_SUBJECT), 0, len(each))
+        self._committer.dirty(self)
+
+    def _put_twice(self, entry: bytes) -> None:
+        """Now, and again before the next one, which often is in another commit and another sector."""
+        self._put(entry)
+        self._copies.append(entry)
+
+    # -- commits (see ``committer``) --------------------------------------------------------------
+
+    def commit_begins(self) -> None:
+        pass  # the log's sequences tell what belongs to it
+
+    def before_commit(self) -> None:
+        pass
+
+    def commit_waits(self) -> None:
+        pass
+
+    def commit_durable(self) -> None:
+        pass
+
+    def commit_ended(self) -> None:
+        if self.failure is not None:
+            _log.info("consumers in %s are kept again", self._folder)
+            self.failure = None
+        self._tell_durable()
+        self._go_on_with_checkpoint()
+
+    def commit_failed(self, error: Exception) -> None:
+        """Whoever waits gets the error; the bytes are tried again."""
+        if not isinstance(error, StoreError):
+            _log.error("consumers in %s: a commit failed unexpectedly", self._folder, exc_info=error)
+            error = StoreError("commit", self._folder, f"{type(error).__name__}: {error}")
+        if self.failure is None:
+            _log.error("consumers in %s cannot be kept: %s", self._folder, error)
+        self.failure = error
+        if self._retry is None:
+            self._retry = self._world.call_later(_RETRY_S, self._try_again)
+        self._tell_durable()
+        self._tell_all(error)
+
+    def _tell_durable(self) -> None:
+        count = bisect.bisect_right(self._waiting, self.log.committed, key=lambda each: each[0])
+        durable, self._waiting = self._waiting[:count], self._waiting[count:]
+        for _, callback in durable:
+            callback(None)
+        count = bisect.bisect_right(self._patient, self.log.committed, key=lambda each: each[0])
+        done, self._patient = self._patient[:count], self._patient[count:]
+        for _, told in done:
+            told()
+
+    def _tell_all(self, error: StoreError) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, callback in waiting:
+            callback(error)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._committer.dirty(self)
+
+    # -- checkpoints ------------------------------------------------------------------------------
+
+    @property
+    def checkpointing(self) -> bool:
+        return self._left is not None or self._last > 0
+
+    @property
+    def due_checkpoint(self) -> bool:
+        """Whether the log has much more than what is alive, or something in it is damaged."""
+        if self.checkpointing:
+            return False
+        return self._untidy or self._written > max(self._smallest_log, _GROWTH * self._size)
+
+    def checkpoint(self, consumers: Iterable[Alive]) -> None:
+        """Write all consumers anew, a slice with each commit; `consumers` is asked as it goes on.
+
+        A consumer that is deleted meanwhile may still be given, and one that is new need not be.
+        """
+        if self.checkpointing:
+            return
+        self._left = iter(consumers)
+        self._begun = self._next_seq()
+        self._written = self._size = 0
+        self._untidy = False
+        self._write_slice()
+
+    def _write_slice(self) -> None:
+        assert self._left is not None
+        before = self._written
+        for name, config, created, state in self._left:
+            known = self._known.get(name)
+            if known is not None and known.created == created:
+                self._put(self._whole(name, known, encode(config), state, known.reserved))
+                if self._written - before >= self._slice_size:
+                    break
+        else:
+            self._put(encode_checkpoint(self._begun))
+            self._left = None
+            self._last = self.log.last_seq
+        self._size += self._written - before
+        self._committer.dirty(self)
+
+    def _go_on_with_checkpoint(self) -> None:
+        if self._left is not None:
+            self._write_slice()
+        elif 0 < self._last <= self.log.committed:
+            self._last = 0
+            if self.log.remove_below(self._previous):
+                self._committer.dirty(self)
+            self._previous = self._begun
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Make everything durable and close the files; StoreError if that fails."""
+        self._left = None
+        self._last = 0
+        if self._copies:
+            self._put(self._copies.pop())
+        try:
+            self._committer.flush(self)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files; nothing more is written, and whoever waits learns that."""
+        self._left = None
+        self._last = 0
+        self._committer.forget(self)
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self.log.close()
+        self._patient.clear()
+        self._tell_all(StoreError("commit", self._folder, "the stream is closed"))

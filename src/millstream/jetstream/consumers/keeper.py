@@ -1,0 +1,183 @@
+"""What one consumer tells the journal, and when.
+
+Deliveries and plain acks are told a moment later, many at a time; what was promised (a double ack) is told
+at once, and the promise is kept when it is durable.  Deliveries may run only so far ahead of the journal
+as it has *reserved* numbers for, so that no number is used twice, whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.consumers.kept import Changes, ConsumerState
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.journal import Journal
+    from millstream.jetstream.consumers.ledger import Ledger
+    from millstream.jsapi.consumer_types import ConsumerConfig
+    from millstream.store.errors import StoreError
+
+FIRST_BLOCK: Final = 256
+_LARGEST_BLOCK: Final = 65536
+_UNBOUNDED: Final = 2**62
+
+
+class Keeper:
+    """Of one consumer that survives."""
+
+    def __init__(self, journal: Journal, name: str, ledger: Ledger, later: Callable[[Keeper], None]) -> None:
+        self._journal = journal
+        self._name = name
+        self._ledger = ledger
+        self._later = later  # asks for a call of ``write`` in a moment
+        self._block = FIRST_BLOCK
+        self._reserved = 0  # deliveries up to this number may go out
+        self._asked = 0  # reserved, but not durable yet
+        self._wake: Callable[[], None] | None = None
+        self.planned = False  # a call of ``write`` is on its way
+        self._closed = False  # what still happens is not told any more: its name may be another's
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def create(self, config: ConsumerConfig, created_ns: int) -> None:
+        """The consumer is new; ``when_durable`` tells when it is there to stay."""
+        self._reserved = self._asked = FIRST_BLOCK
+        self._journal.put_config(self._name, config, created_ns, state_of(self._ledger), FIRST_BLOCK)
+        self._ledger.take_changes()
+
+    def restored(self, reserved: int) -> None:
+        """It is as the journal has it."""
+        self._reserved = self._asked = reserved
+
+    def configure(self, config: ConsumerConfig, created_ns: int) -> None:
+        self._journal.put_config(self._name, config, created_ns)
+
+    def reset(self) -> None:
+        """The consumer begins anew."""
+        self._ledger.take_changes()
+        self._reserved = self._asked = self._block
+        self._journal.snapshot(self._name, state_of(self._ledger), self._reserved)
+
+    def close(self) -> None:
+        """At a clean stop: exactly what was used."""
+        self._ledger.take_changes()
+        self._journal.snapshot(self._name, state_of(self._ledger), self._ledger.delivered_dseq)
+        self.abandon()
+
+    def delete(self) -> None:
+        self._journal.delete(self._name)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """The journal has gone, or has let go of the consumer: nothing is told from now on."""
+        self._closed = True
+        self.planned = False  # who calls ``write`` looks at that
+
+    # -- what happened ----------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Something happened that can wait a moment."""
+        if not self.planned and not self._closed:
+            self.planned = True
+            self._later(self)
+
+    def write(self) -> None:
+        """Tell everything that is new."""
+        self.planned = False
+        if self._ledger.changed and not self._closed:
+            self._write(0)
+
+    def _write(self, reserve: int) -> None:
+        ledger = self._ledger
+        pending, gone, redelivered = ledger.take_changes()
+        self._journal.change(
+            self._name,
+            Changes(
+                ledger.delivered_dseq,
+                ledger.delivered_sseq,
+                ledger.floor_dseq,
+                ledger.floor_sseq,
+                reserve,
+                pending,
+                gone,
+                redelivered,
+            ),
+        )
+
+    def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Tell everything now, and call back when it is durable."""
+        self.write()
+        self._journal.after_commit(callback)
+
+    # -- how far deliveries may go ----------------------------------------------------------------
+
+    def room(self, wake: Callable[[], None]) -> int:
+        """How many may go out now; if that is too few, `wake` is called when there is more room."""
+        delivered = self._ledger.delivered_dseq
+        if self._asked == self._reserved and self._reserved - delivered < self._block // 2:
+            self._reserve(delivered)
+        left = self._reserved - delivered
+        if left <= 0:
+            self._wake = wake
+        return max(left, 0)
+
+    def _reserve(self, delivered: int) -> None:
+        self._block = min(self._block * 2, _LARGEST_BLOCK)
+        asked = self._asked = max(delivered, self._reserved) + self._block
+        self._write(asked)
+
+        def durable() -> None:
+            if asked != self._asked:
+                return  # it was reset meanwhile
+            self._reserved = asked
+            wake, self._wake = self._wake, None
+            if wake is not None:
+                wake()
+
+        self._journal.when_committed(durable)
+
+
+class NoKeeper:
+    """Of a consumer that lives in memory."""
+
+    def create(self, config: ConsumerConfig, created_ns: int) -> None:
+        pass
+
+    def configure(self, config: ConsumerConfig, created_ns: int) -> None:
+        pass
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def delete(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+    def touch(self) -> None:
+        pass
+
+    def write(self) -> None:
+        pass
+
+    def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
+        callback(None)
+
+    def room(self, wake: Callable[[], None]) -> int:
+        return _UNBOUNDED
+
+
+def state_of(ledger: Ledger) -> ConsumerState:
+    return ConsumerState(
+        ledger.delivered_dseq,
+        ledger.delivered_sseq,
+        ledger.floor_dseq,
+        ledger.floor_sseq,
+        {sseq: (entry.dseq, entry.at) for sseq, entry in ledger.pending.items()},
+        dict(ledger.redelivered),
+    )

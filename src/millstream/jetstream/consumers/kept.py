@@ -1,0 +1,114 @@
+"""What of a consumer outlives the process, as plain data: what ``journal`` takes and gives back.
+
+`sseq` is a sequence of the stream, `dseq` counts deliveries of the consumer, `at` is ns since 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from millstream.jsapi.consumer_types import ConsumerConfig
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """Where a consumer stands."""
+
+    delivered_dseq: int = 0
+    delivered_sseq: int = 0
+    floor_dseq: int = 0
+    floor_sseq: int = 0  # everything up to it is settled
+    pending: dict[int, tuple[int, int]] = field(default_factory=dict)  # sseq: (dseq, at)
+    redelivered: dict[int, int] = field(default_factory=dict)  # sseq: deliveries after the first
+
+    def go_on(self, reserved: int, *, torn: bool) -> None:
+        """Make it one that deliveries can begin from: behind `reserved`, with the floor where it belongs."""
+        if reserved <= self.delivered_dseq and not torn:
+            return
+        self.delivered_dseq = max(self.delivered_dseq, reserved)
+        if not self.pending:
+            self.floor_dseq, self.floor_sseq = self.delivered_dseq, self.delivered_sseq
+        elif torn:
+            lowest = min(self.pending)
+            self.floor_dseq = max(self.floor_dseq, self.pending[lowest][0] - 1)
+            self.floor_sseq = max(self.floor_sseq, lowest - 1)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What happened to a consumer since the journal was told last.
+
+    The first five say how things are now; the lists, what is different.  A message that is settled and
+    that the journal knows as pending must be in `gone`, whatever the floor says.
+    """
+
+    delivered_dseq: int = 0
+    delivered_sseq: int = 0
+    floor_dseq: int = 0
+    floor_sseq: int = 0
+    reserved: int = 0  # deliveries up to this dseq may go out; 0: as before
+    pending: list[tuple[int, int, int]] = field(default_factory=list)  # (sseq, dseq, at), new or moved
+    gone: list[int] = field(default_factory=list)  # sseqs that were pending and are settled
+    redelivered: list[tuple[int, int]] = field(default_factory=list)  # (sseq, count); 0: not any more
+
+    def apply(self, state: ConsumerState) -> None:
+        """Bring a state up to date that has all changes before these."""
+        state.delivered_dseq = self.delivered_dseq
+        state.delivered_sseq = self.delivered_sseq
+        state.floor_dseq = self.floor_dseq
+        state.floor_sseq = self.floor_sseq
+        for sseq, dseq, at in self.pending:
+            state.pending[sseq] = (dseq, at)
+        for sseq in self.gone:
+            state.pending.pop(sseq, None)
+        for sseq, count in self.redelivered:
+            if count:
+                state.redelivered[sseq] = count
+            else:
+                state.redelivered.pop(sseq, None)
+
+    def apply_after_loss(self, state: ConsumerState) -> None:
+        """The same if changes before these are lost: only what is true without them.
+
+        That a message is settled is true for ever.  That one was delivered is not enough to count it as
+        delivered, since the lost changes may have told of others below it: `delivered_sseq` moves with
+        the floor only, and everything above is delivered again.
+        """
+        if self.floor_sseq > state.floor_sseq:
+            state.floor_sseq = self.floor_sseq
+            state.floor_dseq = max(state.floor_dseq, self.floor_dseq)
+            state.delivered_sseq = max(state.delivered_sseq, state.floor_sseq)
+            state.pending = {sseq: each for sseq, each in state.pending.items() if sseq > state.floor_sseq}
+        state.delivered_dseq = max(state.delivered_dseq, self.delivered_dseq)
+        for sseq in self.gone:
+            state.pending.pop(sseq, None)
+        for sseq, count in self.redelivered:
+            if not count:
+                state.redelivered.pop(sseq, None)
+            elif sseq <= state.delivered_sseq:
+                state.redelivered[sseq] = count
+
+    @classmethod
+    def whole(cls, state: ConsumerState, reserved: int) -> Changes:
+        """A state as the changes that lead to it from nothing."""
+        return cls(
+            state.delivered_dseq,
+            state.delivered_sseq,
+            state.floor_dseq,
+            state.floor_sseq,
+            reserved,
+            [(sseq, dseq, at) for sseq, (dseq, at) in state.pending.items()],
+            [],
+            list(state.redelivered.items()),
+        )
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A consumer as a restart finds it."""
+
+    config: ConsumerConfig
+    created: int  # ns since 1970
+    state: ConsumerState
+    reserved: int  # the next delivery has a higher dseq
+    torn: bool = False  # changes were lost: more than necessary will be delivered again

@@ -1,0 +1,269 @@
+"""All consumers of one stream: made, found, told about the stream, kept on disk, and let go.
+
+Looks like a mapping from names to consumers.  A stream without consumers costs nothing, and so does a
+consumer that waits for nothing: only the *hungry* ones, which have delivered everything and want more,
+hear about a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.consumers.config import counts
+from millstream.jetstream.consumers.consumer import Consumer
+from millstream.jetstream.consumers.hunger import Hungry
+from millstream.jetstream.consumers.interest import Interest
+from millstream.jetstream.consumers.journal import Alive, Journal
+from millstream.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
+from millstream.jetstream.consumers.kept import ConsumerState
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.store.errors import StoreError
+from millstream.subjects.match import collide, is_subset
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.stream import Stream
+
+_WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
+
+
+class ConsumerManager(Mapping[str, Consumer]):
+    """Of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.hungry = Hungry()
+        self.interest = Interest(self)
+        self.count = 0  # without those that mirrors and sources use
+        self.counted = 0  # also without those that sources will keep: what limits are about
+        self.journal: Journal | None = None
+        self._by_name: dict[str, Consumer] = {}
+        self._touched: list[Keeper] = []
+        self._timer: Cancel | None = None
+
+    def __getitem__(self, name: str) -> Consumer:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def names(self) -> list[str]:
+        return sorted(name for name, consumer in self._by_name.items() if not consumer.config.direct)
+
+    # -- making and ending ------------------------------------------------------------------------
+
+    def add(self, config: ConsumerConfig, name: str) -> Consumer:
+        """Start a consumer with a configuration that was checked; see ``after_outcome``."""
+        consumer = Consumer(self.stream, name, config, self.stream.world.now_ns())
+        consumer.keeper = self._keeper_of(consumer)
+        consumer.begin()
+        consumer.keeper.create(config, consumer.created_ns)
+        self._take_in(consumer)
+        consumer.start()
+        return consumer
+
+    def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
+        """Another configuration that was checked; see ``after_outcome``."""
+        consumer.update(config)
+        consumer.keeper.configure(config, consumer.created_ns)
+
+    def remove(self, consumer: Consumer) -> None:
+        """End a consumer; see ``after_outcome``."""
+        self._let_go(consumer)
+        consumer.mode.deleted()
+        consumer.keeper.delete()
+        self.interest.given_back(self.interest.held_by(consumer))
+        consumer.advisories.deleted()
+        self.checkpoint_if_due()
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        if self.journal is None:
+            callback(None)
+        else:
+            self.journal.after_commit(callback)
+
+    def _take_in(self, consumer: Consumer) -> None:
+        self._by_name[consumer.name] = consumer
+        self.count += not consumer.config.direct
+        self.counted += counts(consumer.config)
+        if self.stream.log.gone is None:
+            self.stream.log.gone = []
+
+    def _let_go(self, consumer: Consumer) -> None:
+        consumer.stop()
+        del self._by_name[consumer.name]
+        self.count -= not consumer.config.direct
+        self.counted -= counts(consumer.config)
+        if not self._by_name:
+            self.stream.log.gone = None
+
+    def _keeper_of(self, consumer: Consumer) -> Keeper | NoKeeper:
+        if self.stream.in_memory or consumer.config.mem_storage or consumer.config.direct:
+            return NoKeeper()
+        if self.journal is None:
+            self.journal = self.stream.account.open_consumer_journal(self.stream)
+        return Keeper(self.journal, consumer.name, consumer.ledger, self._write_later)
+
+    # -- on disk ----------------------------------------------------------------------------------
+
+    def recover(self, journal: Journal) -> None:
+        """Start the consumers that the journal knows, as they were."""
+        self.journal = journal
+        for name, found in journal.recover().items():
+            consumer = Consumer(self.stream, name, found.config, found.created)
+            keeper = Keeper(journal, name, consumer.ledger, self._write_later)
+            keeper.restored(found.reserved)
+            consumer.keeper = keeper
+            state = found.state
+            consumer.ledger.restore(
+                state.pending,
+                state.redelivered,
+                (max(found.reserved, state.delivered_dseq), state.delivered_sseq),
+                (state.floor_dseq, state.floor_sseq),
+            )
+            self._take_in(consumer)
+        for consumer in self._by_name.values():
+            consumer.go_on()
+        self.interest.recovered()
+
+    def put_back(
+        self, name: str, config: ConsumerConfig, created_ns: int, state: ConsumerState | None
+    ) -> None:
+        """A consumer of a stream that is restored, as it was; None: it begins.  ``all_are_back`` follows."""
+        consumer = Consumer(self.stream, name, config, created_ns)
+        consumer.keeper = self._keeper_of(consumer)
+        if state is None:
+            consumer.begin()
+        else:
+            consumer.ledger.restore(
+                state.pending,
+                state.redelivered,
+                (state.delivered_dseq, state.delivered_sseq),
+                (state.floor_dseq, state.floor_sseq),
+            )
+        consumer.keeper.create(config, created_ns)
+        self._take_in(consumer)
+        if state is not None:
+            consumer.go_on()
+
+    def all_are_back(self) -> None:
+        """See ``put_back``; ``start`` follows."""
+        self.interest.recovered()
+
+    def start(self) -> None:
+        """After ``recover``."""
+        for consumer in self._by_name.values():
+            consumer.start()
+
+    def stop(self) -> None:
+        """The server stops: everybody is told, and everything is written."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.interest.stop()
+        for consumer in self._by_name.values():
+            consumer.mode.shut_down()
+            consumer.stop()
+            consumer.keeper.close()
+        if self.journal is not None:
+            self.journal.close()
+            self.journal = None
+
+    def abandon(self) -> None:
+        """The stream is deleted, and all consumers with it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.interest.stop()
+        for consumer in list(self._by_name.values()):
+            self._let_go(consumer)
+            consumer.keeper.abandon()
+            consumer.mode.deleted()
+            consumer.advisories.deleted()
+        if self.journal is not None:
+            self.journal.abandon()
+            self.journal = None
+
+    def forget(self) -> None:
+        """The stream was not restored after all: nobody ever knew them."""
+        self.interest.stop()
+        self._by_name.clear()
+        if self.journal is not None:
+            self.journal.abandon()
+            self.journal = None
+
+    def _write_later(self, keeper: Keeper) -> None:
+        self._touched.append(keeper)
+        if self._timer is None:
+            self._timer = self.stream.world.call_later(_WRITE_AFTER_S, self._write)
+
+    def _write(self) -> None:
+        self._timer = None
+        touched, self._touched = self._touched, []
+        for keeper in touched:
+            if keeper.planned:
+                keeper.write()
+        if self.journal is not None:
+            self.stream.account.committer.dirty(self.journal)
+        self.checkpoint_if_due()
+
+    def checkpoint_if_due(self) -> None:
+        journal = self.journal
+        if journal is not None and journal.due_checkpoint and not journal.checkpointing:
+            journal.checkpoint(self._alive())
+
+    def _alive(self) -> Iterator[Alive]:
+        for consumer in list(self._by_name.values()):
+            if isinstance(consumer.keeper, Keeper) and self._by_name.get(consumer.name) is consumer:
+                consumer.keeper.write()
+                yield consumer.name, consumer.config, consumer.created_ns, state_of(consumer.ledger)
+
+    # -- what the stream says ---------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """There are new messages, or some are gone."""
+        gone = self.stream.log.gone
+        if gone:
+            self.stream.log.gone = []
+            self._tell_gone(gone)
+        log = self.stream.log
+        for consumer in self.hungry.committed(log):
+            consumer.pump()
+        log.recent = None
+        log.keeps_recent = len(self.hungry) > 0
+
+    def _tell_gone(self, sseqs: list[int]) -> None:
+        removals = self.stream.log.last_seq - self.stream.log.messages
+        for consumer in list(self._by_name.values()):
+            ledger = consumer.ledger
+            consumer.feed.passed(sseqs, removals)
+            if ledger.pending or ledger.redelivered:
+                for sseq in sseqs:
+                    if sseq in ledger.pending or sseq in ledger.redelivered:
+                        consumer.message_removed(sseq)
+
+    def retention_changed(self) -> None:
+        """The stream keeps messages for other reasons than before."""
+        for consumer in self._by_name.values():
+            consumer.acknowledging.configure()
+        self.interest.retention_changed()
+
+    def purged(self, subject: bytes | None) -> None:
+        """A purge took messages away: nobody is told about those that were not acknowledged."""
+        log = self.stream.log
+        gone, log.gone = log.gone or [], [] if self._by_name else None
+        lost = set(gone)
+        left = 0 if subject is None else log.next_match(log.first_seq, subject)
+        for consumer in self._by_name.values():
+            if subject is None:
+                consumer.purged(log.first_seq)
+            elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
+                consumer.purged(left or log.last_seq + 1)
+            elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
+                consumer.lost(lost)
+                consumer.purged(min(log.first_seq, consumer.feed.next_sseq))

@@ -1,0 +1,20 @@
+"""How long to wait before a refused message is delivered again: `-NAK {"delay": 5000000000}` or `-NAK 5s`."""
+
+from __future__ import annotations
+
+from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.go_duration import DurationError, parse_duration
+from millstream.jsapi.requests import NakOptions
+
+
+def delay_of(argument: bytes) -> int | None:
+    """In ns; None if the message is to go out again at once, also because nobody understands when."""
+    text = argument.strip()
+    if not text:
+        return None
+    try:
+        if text.startswith(b"{"):
+            return decode_lenient(text, NakOptions).delay
+        return parse_duration(text.decode())
+    except (JsonError, DurationError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,52 @@
+"""A consumer that an administrator has paused, until when its configuration says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.ports import Cancel
+
+_NS: Final = 1_000_000_000
+
+
+class Pause:
+    """Of one consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._timer: Cancel | None = None
+
+    @property
+    def left_ns(self) -> int:
+        """How long it goes on; 0 if there is none."""
+        until = self._consumer.config.pause_until
+        return max(int(until) - self._consumer.world.now_ns(), 0) if until is not None else 0
+
+    def start(self) -> None:
+        """Notice when it ends."""
+        self.stop()
+        left = self.left_ns
+        if left > 0:
+            self._timer = self._consumer.world.call_later(left / _NS, self._ended)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def changed(self) -> None:
+        """The configuration has another end."""
+        self.start()
+        self._tell(paused=self.left_ns > 0)
+
+    def _ended(self) -> None:
+        self._timer = None
+        self.start()
+        if self._timer is None:  # else the clock and the timer do not agree
+            self._tell(paused=False)
+            self._consumer.wake()
+
+    def _tell(self, *, paused: bool) -> None:
+        self._consumer.advisories.paused(self._consumer.config.pause_until, paused=paused)

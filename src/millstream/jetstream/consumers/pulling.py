@@ -1,0 +1,258 @@
+"""Delivery on request: the queue of pull requests, and the messages they get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.consumers import delivery as stops
+from millstream.jetstream.consumers.flow import OriginalPace, Patience
+from millstream.jetstream.consumers.pulls import WaitingPulls
+from millstream.jsapi import headers as names
+from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.pull_requests import PullRequest
+    from millstream.jetstream.ports import Cancel
+    from millstream.protocol.outlet import Outlet
+
+_NS: Final = 1_000_000_000
+_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
+_UNBOUNDED: Final = 2**62
+_BYTES_AT_ONCE: Final = 1024 * 1024
+_MAX_OUTLETS: Final = 64  # remembered at a time
+_MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all were behind
+_PIN_ID: Final = names.PIN_ID.encode()
+
+
+class Pulling:
+    """How a pull consumer delivers."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._world = consumer.world
+        self.waiting = WaitingPulls(consumer.config, consumer.world.has_interest)
+        self._outlets: dict[bytes, Outlet] = {}
+        self._timer: Cancel | None = None
+        self._timer_ns = 0
+        self._pause: Cancel | None = None  # the pace of the original is kept
+        self._pace: OriginalPace | None = None
+        self._look: Cancel | None = None  # those who may be served are behind
+        self._patience = Patience()
+        self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
+
+    def configure(self) -> None:
+        """Follow the consumer's configuration."""
+        self.waiting.configure(self._consumer.config)
+        self._pins = self._consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
+        if not self._pins:
+            self._consumer.delivery.extra_header = b""
+
+    def start(self) -> None:
+        """Nothing happens before somebody asks."""
+        if self._consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
+            self._pace = OriginalPace(self._consumer.stream.log.last_seq)
+
+    def stop(self) -> None:
+        for timer in (self._timer, self._pause, self._look):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._pause = self._look = None
+
+    def deleted(self) -> None:
+        self.waiting.deleted()
+        self.tell()
+
+    def shut_down(self) -> None:
+        self.waiting.shut_down()
+        self.tell()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
+        """A request came."""
+        if not reply:
+            return
+        consumer = self._consumer
+        again = consumer.ledger.waiting_again
+        waits = self.waiting.ask(reply, body, block, self._world.now_ns(), consumer.feed.count(), again)
+        self.tell()
+        if waits and consumer.paused:
+            self._settle(stops.END, self._world.now_ns())
+        elif waits and consumer.config.priority_policy is PriorityPolicy.PRIORITIZED:
+            consumer.wake()  # of requests that come together, the one that counts most is first
+        elif waits:
+            consumer.pump()
+
+    def unpin(self, group: str) -> None:
+        self.waiting.groups.unpin(group)
+        self.tell()
+        self._consumer.wake()
+
+    # -- delivering -------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Serve those who wait."""
+        consumer, waiting = self._consumer, self.waiting
+        if not waiting.count or self._pause is not None:
+            return
+        now = self._world.now_ns()
+        left = _MESSAGES_AT_ONCE
+        left_bytes = _BYTES_AT_ONCE
+        passed_over = 0
+        stopped = stops.DONE
+        while left > 0 and left_bytes > 0 and waiting.count and stopped == stops.DONE:
+            if not consumer.feed.has_more():
+                stopped = stops.END
+                break
+            if consumer.feed.is_full():
+                stopped = stops.FULL
+                break
+            again = 1 if consumer.ledger.waiting_again else 0
+            request = waiting.current(now, consumer.delivery.pending + again, len(consumer.ledger.pending))
+            self.tell()
+            if request is None:
+                stopped = stops.END  # of what those who wait may have
+                break
+            outlet = self._outlet_of(request.reply)
+            if outlet.behind():
+                left -= 1
+                passed_over += 1
+                if passed_over >= min(waiting.count, _MAX_PASSED_OVER) or not waiting.pass_over(request):
+                    stopped = stops.TOO_BIG
+                    self._look_again()
+                continue
+            passed_over = 0
+            stopped = self._serve(request, outlet, left_bytes, now)
+            left -= consumer.feed.sent or 1
+            left_bytes -= consumer.feed.sent_bytes
+        self._settle(stopped, now)
+
+    def _serve(self, request: PullRequest, outlet: Outlet, most_bytes: int, now: int) -> int:
+        consumer, waiting = self._consumer, self.waiting
+        consumer.feed.sent = consumer.feed.sent_bytes = 0
+        if not outlet.has_interest():
+            waiting.gone(request)
+            self.tell()
+            return stops.DONE
+        most = min(waiting.run_length(), _MESSAGES_AT_ONCE, consumer.keeper.room(consumer.wake))
+        if most == 0:
+            return stops.TOO_BIG  # the keeper wakes
+        if self._pace is not None and consumer.feed.next_sseq > self._pace.last_sseq:
+            self._pace = None
+        if self._pace is not None:
+            pause = self._pace.pause_ns(consumer.feed, now)
+            if pause:
+                self._pause = self._world.call_later(pause / _NS, self._pause_ended)
+                return stops.TOO_BIG
+            most = 1
+        if self._pins:
+            consumer.delivery.extra_header = b"%b: %b\r\n" % (_PIN_ID, waiting.groups.pin_id.encode())
+        stopped = self._send(request, outlet, most, most_bytes, now)
+        if consumer.feed.sent:
+            self._patience.is_over()
+            waiting.served(request, consumer.feed.sent_bytes, now, consumer.feed.sent)
+            consumer.delivered(now)
+            self.tell()
+        if stopped == stops.TOO_BIG:
+            waiting.too_big(request)
+            self.tell()
+            return stops.DONE
+        if stopped == stops.NOBODY:
+            waiting.gone(request)
+            self.tell()
+            return stops.DONE
+        return stopped
+
+    def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """TOO_BIG: for the request.  What is too big for one turn goes by itself."""
+        feed = self._consumer.feed
+        own_most = request.bytes_left if request.bytes_left > 0 else _UNBOUNDED
+        if own_most <= most_bytes:
+            return feed.send(outlet, most, own_most, now)
+        stopped = feed.send(outlet, most, most_bytes, now)
+        if stopped != stops.TOO_BIG:
+            return stopped
+        return stops.DONE if feed.sent else feed.send(outlet, 1, own_most, now)
+
+    def _settle(self, stopped: int, now: int) -> None:
+        """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""
+        consumer, waiting = self._consumer, self.waiting
+        dseq, sseq = consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1
+        goes_on = stopped in (stops.DONE, stops.TIRED)
+        if goes_on and waiting.count and consumer.feed.has_more():
+            consumer.wake()
+        elif stopped in (stops.FULL, stops.TOO_BIG):
+            if stopped == stops.FULL:
+                consumer.fill()
+            waiting.expire(now, dseq, sseq)
+        else:
+            if waiting.exhausted(now, dseq, sseq):
+                consumer.wake()
+            if waiting.count:
+                consumer.hunger()
+            else:
+                consumer.rest()
+        self.tell()
+        self._plan()
+
+    def _pause_ended(self) -> None:
+        self._pause = None
+        self._consumer.pump()
+
+    def _look_again(self) -> None:
+        """Somebody who is behind may catch up, and nobody tells."""
+        if self._look is None:
+            self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
+
+    def _looked(self) -> None:
+        self._look = None
+        self._consumer.pump()
+
+    def _outlet_of(self, inbox: bytes) -> Outlet:
+        outlet = self._outlets.get(inbox)
+        if outlet is None:
+            if len(self._outlets) >= _MAX_OUTLETS:
+                self._outlets.clear()
+            outlet = self._outlets[inbox] = self._world.outlet(inbox)
+        return outlet
+
+    def tell(self) -> None:
+        """Send what the queue has to say."""
+        waiting = self.waiting
+        if waiting.statuses:
+            statuses, waiting.statuses = waiting.statuses, []
+            for inbox, block in statuses:
+                self._world.publish(inbox, b"", headers=block)
+        changes = waiting.groups.changes
+        if changes:
+            waiting.groups.changes = []
+            for change in changes:
+                if change.reason:
+                    self._consumer.advisories.unpinned(change.group, change.reason)
+                else:
+                    self._consumer.advisories.pinned(change.group, change.pin_id)
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        due = self.waiting.due()
+        if not due or (self._timer is not None and self._timer_ns <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due
+        delay_s = max((due - self._world.now_ns()) / _NS, 0.001)
+        self._timer = self._world.call_later(delay_s, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._timer = None
+        consumer = self._consumer
+        if not consumer.paused:
+            self.pump()
+        now = self._world.now_ns()
+        if self.waiting.exhausted(now, consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1):
+            consumer.wake()
+        self.tell()
+        self._plan()
+        consumer.inactivity.check()

@@ -1,0 +1,268 @@
+"""Delivery to a subject: whoever listens there gets messages as fast as it, or a rule, allows.
+
+Starts when somebody listens and stops when nobody does.  Heartbeats tell that the consumer is alive while
+there is nothing to deliver.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.consumers import delivery as stops
+from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
+from millstream.jsapi import headers as names
+from millstream.jsapi.enums import AckPolicy, ReplayPolicy
+from millstream.protocol import headers
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.ports import Cancel, Request
+
+_NS: Final = 1_000_000_000
+_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
+_BYTES_AT_ONCE: Final = 1024 * 1024
+_UNBOUNDED: Final = 2**62
+_LETTERS: Final = string.digits + string.ascii_letters
+_FLOW_REQUEST: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+_LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
+_LAST_STREAM: Final = names.LAST_STREAM.encode()
+_HEARTBEAT: Final = b"NATS/1.0 100 Idle Heartbeat\r\n%b: %%d\r\n%b: %%d\r\n" % (_LAST_CONSUMER, _LAST_STREAM)
+_STALLED: Final = names.CONSUMER_STALLED.encode()
+
+
+class Pushing:
+    """How a push consumer delivers."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._world = consumer.world
+        self._timer: Cancel | None = None  # for what has to wait: rate, pace, a receiver that is behind
+        self._heartbeat: Cancel | None = None
+        self._last_sent_ns = 0
+        self._flow_handle: object | None = None
+        self._watch: object | None = None
+        self._pace: OriginalPace | None = None
+        self._patience = Patience()
+        self.active = False  # somebody listens
+        self.lost_interest_ns = consumer.world.now_ns()
+        self.configure()
+
+    def configure(self) -> None:
+        """Follow the consumer's configuration."""
+        config = self._consumer.config
+        self._subject = config.deliver_subject.encode()
+        self._outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
+        self._window = FlowWindow() if config.flow_control else None
+        burst = self._consumer.largest_message()
+        self._rate = Rate(config.rate_limit_bps, burst) if config.rate_limit_bps else None
+        self._heartbeat_ns = config.idle_heartbeat
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        consumer = self._consumer
+        if consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
+            self._pace = OriginalPace(consumer.stream.log.last_seq)
+        if self._window is not None:
+            self._flow_handle = self._world.serve(self._flow_start() + b"*", self._answered)
+        self._watch = self._world.watch(self._subject, self._interest_changed)
+        if self._heartbeat_ns:
+            self._plan_heartbeat(self._heartbeat_ns)
+        self.check_interest()
+
+    def stop(self) -> None:
+        for timer in (self._timer, self._heartbeat):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._heartbeat = None
+        if self._watch is not None:
+            self._world.unwatch(self._watch)
+            self._watch = None
+        if self._flow_handle is not None:
+            self._world.release(self._flow_handle)
+            self._flow_handle = None
+        self.active = False
+
+    def deleted(self) -> None:
+        """Nobody is told: the heartbeats stop."""
+
+    def shut_down(self) -> None: ...
+
+    def moved(self) -> None:
+        """The consumer delivers elsewhere from now on, or to others."""
+        self.stop()
+        self.configure()
+        self.start()
+
+    # -- interest ---------------------------------------------------------------------------------
+
+    def _interest_changed(self) -> None:
+        self._world.call_soon(self.check_interest)
+
+    def check_interest(self) -> None:
+        if self._watch is None:
+            return
+        active = self._outlet.is_named()  # one who listens to everything does not make consumers deliver
+        if active == self.active:
+            return
+        self.active = active
+        if active:
+            self._consumer.wake()
+        else:
+            self.lost_interest_ns = self._world.now_ns()
+            self._consumer.rest()
+        self._consumer.inactivity.check()
+
+    # -- delivering -------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Deliver what there is and may go."""
+        consumer = self._consumer
+        if not self.active:
+            return
+        if self._timer is not None:
+            return  # it will pump
+        if self._outlet.behind():
+            self._wait(self._patience.look_after_s())
+            return
+        now = self._world.now_ns()
+        stopped = self._run(now)
+        if stopped == stops.END:
+            consumer.hunger()
+        elif stopped == stops.NOBODY:
+            self.active = False
+            self.lost_interest_ns = now
+            consumer.rest()
+            self.check_interest()
+            consumer.inactivity.check()
+        elif stopped == stops.FULL:
+            consumer.fill()
+        elif stopped in (stops.DONE, stops.TIRED):
+            consumer.wake()
+
+    def _run(self, now: int) -> int:
+        """DONE: there may be more, but it is the others' turn, or a timer's, or the client's."""
+        consumer = self._consumer
+        feed = consumer.feed
+        left = _MESSAGES_AT_ONCE
+        left_bytes = _BYTES_AT_ONCE
+        while left > 0 and left_bytes > 0:
+            most = min(left, consumer.keeper.room(consumer.wake))
+            if most == 0:
+                return stops.TOO_BIG  # the keeper wakes
+            if self._window is not None and self._window.blocked:
+                return stops.TOO_BIG  # the client's answer wakes
+            room = left_bytes
+            if self._window is not None:
+                room = min(room, self._window.room())
+            if self._rate is not None:
+                room = min(room, self._rate.room(now))
+            if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
+                self._pace = None
+            if self._pace is not None:
+                pause = self._pace.pause_ns(feed, now)
+                if pause:
+                    self._wait(pause / _NS)
+                    return stops.TOO_BIG
+                most = 1
+            stopped = feed.send(self._outlet, most, room, now)
+            self._sent(now)
+            if stopped == stops.TOO_BIG:
+                wait = self._rate.wait_ns(consumer.delivery.too_big) if self._rate is not None else 0
+                if wait:
+                    self._wait(wait / _NS)
+                    return stopped
+                # It goes, but then something is to be decided.
+                stopped = feed.send(self._outlet, 1, _UNBOUNDED, now)
+                self._sent(now)
+            if stopped != stops.DONE:
+                return stopped
+            left -= most
+            left_bytes -= feed.sent_bytes
+        return stops.DONE
+
+    def _sent(self, now: int) -> None:
+        feed = self._consumer.feed
+        if not feed.sent:
+            return
+        self._last_sent_ns = now
+        self._patience.is_over()
+        self._consumer.delivered(now)
+        if self._rate is not None:
+            self._rate.sent(feed.sent_bytes)
+        if self._window is not None and (self._window.sent(feed.sent_bytes) or self._must_ask_for_acks()):
+            self._ask()
+
+    def _wait(self, delay_s: float) -> None:
+        self._timer = self._world.call_later(delay_s, self._waited)
+
+    def _waited(self) -> None:
+        self._timer = None
+        self._consumer.pump()
+
+    # -- flow control -----------------------------------------------------------------------------
+
+    def _flow_start(self) -> bytes:
+        consumer = self._consumer
+        return b"$JS.FC.%b.%b." % (consumer.stream.name.encode(), consumer.name.encode())
+
+    def _must_ask_for_acks(self) -> bool:
+        """Where answers are the acks: when nothing more may go out without one."""
+        consumer = self._consumer
+        return (
+            self._window is not None
+            and not self._window.subject
+            and consumer.config.ack_policy is AckPolicy.FLOW_CONTROL
+            and 0 < consumer.config.max_ack_pending <= len(consumer.ledger.pending)
+        )
+
+    def _ask(self) -> None:
+        assert self._window is not None
+        token = "".join(secrets.choice(_LETTERS) for _ in range(4)).encode()
+        self._window.ask(self._flow_start() + token)
+        self._world.publish(self._subject, b"", reply=self._window.subject, headers=_FLOW_REQUEST)
+
+    def _answered(self, request: Request) -> None:
+        if self._window is None or not self._window.answer(request.subject):
+            return
+        if self._consumer.config.ack_policy is AckPolicy.FLOW_CONTROL and request.headers:
+            sseq = _number(headers.find(request.headers, _LAST_STREAM))
+            if 0 < sseq <= self._consumer.stream.log.last_seq:
+                dseq = max(_number(headers.find(request.headers, _LAST_CONSUMER)), 0)
+                self._consumer.acknowledging.acknowledge_all(sseq, dseq)
+        self._consumer.wake()
+
+    # -- heartbeats -------------------------------------------------------------------------------
+
+    def _plan_heartbeat(self, wait_ns: int) -> None:
+        self._heartbeat = self._world.call_later(wait_ns / _NS, self._beat)
+
+    def _beat(self) -> None:
+        """Costs nothing for a message: whether one went out is looked at when the time is over."""
+        quiet_ns = self._world.now_ns() - self._last_sent_ns
+        if 0 <= quiet_ns < self._heartbeat_ns:  # below: the clock was set back
+            self._plan_heartbeat(self._heartbeat_ns - quiet_ns)
+            return
+        if self.active:
+            self._send_heartbeat()
+        self._plan_heartbeat(self._heartbeat_ns)
+
+    def _send_heartbeat(self) -> None:
+        consumer, window = self._consumer, self._window
+        block = _HEARTBEAT % (consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1)
+        if window is not None and window.subject:
+            block += b"%b: %b\r\n" % (_STALLED, window.subject)
+        self._world.publish(self._subject, b"", headers=block + b"\r\n")
+        if (
+            window is not None
+            and not window.subject
+            and consumer.config.ack_policy is AckPolicy.FLOW_CONTROL
+            and consumer.ledger.pending
+        ):
+            self._ask()
+
+
+def _number(value: bytes | None) -> int:
+    return int(value) if value and value.isdigit() and len(value) < 20 else -1

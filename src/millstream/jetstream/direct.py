@@ -1,0 +1,253 @@
+"""Direct get: messages of a stream straight to whoever asks, without an envelope around them.
+
+    $JS.API.DIRECT.GET.<stream>             what to get is in the body
+    $JS.API.DIRECT.GET.<stream>.<subject>   the last message of a subject
+
+One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Served while the
+stream allows it; otherwise nobody answers, and the client learns that nobody does.
+
+Here is what is asked and which messages are meant; how an answer looks is in ``direct_sending``, and how
+batches share the time of the server in ``direct_batches``.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.jetstream import reading
+from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.direct_batches import NOT_FOUND, DirectBatches
+from millstream.jetstream.direct_sending import Batch, DirectSending
+from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.requests import MsgGetRequest
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Request
+    from millstream.jetstream.stream import Stream
+
+_log = logging.getLogger("millstream.jetstream")
+
+_PREFIX: Final = b"$JS.API.DIRECT.GET."
+_QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
+_MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
+
+_NO_RESULTS: Final = b"404 No Results"
+_EMPTY: Final = b"408 Empty Request"
+_MALFORMED: Final = b"408 Malformed Request"
+_BAD: Final = b"408 Bad Request"
+_LEVEL: Final = b"412 Required Api Level"
+_TOO_MANY: Final = b"413 Too Many Results"
+
+
+class _Refused(Exception):
+    """The answer is a status."""
+
+    def __init__(self, status: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class DirectGet:
+    """The service of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._handles: list[Any] = []
+        self._mirrored = ""  # what a mirror answers for
+        self._record = Record()
+        self._sending = DirectSending(stream.name.encode())
+        self._batches = DirectBatches(stream, self._sending)
+
+    def start(self) -> None:
+        """Answer from now on, if the stream allows it."""
+        self._release()
+        config = self._stream.config
+        served = [config.name] if config.allow_direct else []
+        if config.mirror_direct and self._mirrored:
+            served.append(self._mirrored)
+        serve = self._stream.world.serve
+        for name in served:
+            subject = _PREFIX + name.encode()
+            by_subject = functools.partial(self._take_by_subject, len(subject) + 1)
+            self._handles += [
+                serve(subject, self._take, _QUEUE),
+                serve(subject + b".>", by_subject, _QUEUE),
+            ]
+
+    def answer_for(self, origin: str) -> None:
+        """The mirror has caught up: whoever asks its origin may get an answer here."""
+        if self._mirrored != origin:
+            self._mirrored = origin
+            self.start()
+
+    def stop(self) -> None:
+        """The log is about to be closed."""
+        self._release()
+        self._batches.stop()
+
+    def _release(self) -> None:
+        for handle in self._handles:
+            self._stream.world.release(handle)
+        self._handles.clear()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _take(self, request: Request) -> None:
+        if not request.reply:
+            return
+        try:
+            self._get(request)
+        except (_Refused, StoreError) as error:
+            self._refuse(request.reply, error)
+
+    def _take_by_subject(self, start: int, request: Request) -> None:
+        """What keys are read with, so the usual one, without a body, takes a short way."""
+        if not request.reply:
+            return
+        try:
+            bare = False
+            if request.payload or request.headers:
+                bare = _checked_by_subject(request).no_hdr
+            seq = reading.last_of(self._stream.log, request.subject[start:])
+            self._send_one(seq, request.reply, bare)
+        except (_Refused, StoreError) as error:
+            self._refuse(request.reply, error)
+
+    def _refuse(self, reply: bytes, error: Exception) -> None:
+        status = NOT_FOUND  # nats-server's word for whatever goes wrong
+        if isinstance(error, _Refused):
+            status = error.status
+        else:
+            _log.error("%s", error)
+        self._batches.send_status(reply, status)
+
+    def _get(self, request: Request) -> None:
+        wanted = _checked(request)
+        if wanted.multi_last:
+            self._get_last_of_each(wanted, request.reply)
+        elif wanted.batch:
+            self._get_batch(wanted, request.reply)
+        else:
+            self._get_one(wanted, request.reply)
+
+    # -- one message ------------------------------------------------------------------------------
+
+    def _get_one(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        log = self._stream.log
+        if wanted.last_by_subj:
+            seq = reading.last_of(log, _subject(wanted.last_by_subj))
+        else:
+            seq = self._start(wanted)
+            if wanted.next_by_subj:
+                seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
+        self._send_one(seq, reply, wanted.no_hdr)
+
+    def _send_one(self, seq: int, reply: bytes, bare: bool) -> None:
+        log, world = self._stream.log, self._stream.world
+        if seq and self._sending.one(log, seq, reply, world.outlet(reply), bare):
+            world.flush()
+        elif seq and log.has(seq):
+            reading.when_durable(self._stream, seq, lambda: self._send_late(seq, reply, bare))
+        else:
+            raise _Refused(NOT_FOUND)
+
+    def _send_late(self, seq: int, reply: bytes, bare: bool) -> None:
+        world = self._stream.world
+        if reading.read(self._stream.log, seq, self._record):
+            self._sending.lone(self._record, reply, world.outlet(reply), bare)
+            world.flush()
+        else:
+            self._batches.send_status(reply, NOT_FOUND)
+
+    def _start(self, wanted: MsgGetRequest) -> int:
+        if wanted.start_time is None:
+            return wanted.seq
+        return reading.first_at_or_after(self._stream.log, int(wanted.start_time))
+
+    # -- many -------------------------------------------------------------------------------------
+
+    def _get_batch(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        batch = self._batch(wanted, reply, wanted.batch)
+        batch.bare = wanted.no_hdr
+        self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
+
+    def _get_last_of_each(self, wanted: MsgGetRequest, reply: bytes) -> None:
+        log = self._stream.log
+        up_to = wanted.up_to_seq
+        if wanted.up_to_time is not None:
+            up_to = reading.first_at_or_after(log, int(wanted.up_to_time))
+            if up_to <= log.first_seq:
+                raise _Refused(_NO_RESULTS)
+            up_to -= 1
+        up_to = up_to or log.last_seq
+        if up_to > log.last_seq and not self._stream.in_memory:
+            raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
+        found = reading.last_of_each(log, map(_subject, wanted.multi_last), up_to)
+        if len(found) > _MAX_SUBJECTS:
+            raise _Refused(_TOO_MANY)
+        if not found:
+            raise _Refused(_NO_RESULTS)
+
+        def send() -> None:
+            chosen = found[bisect.bisect_left(found, wanted.seq) :]
+            batch = self._batch(wanted, reply, wanted.batch if wanted.batch > 0 else _MAX_SUBJECTS)
+            batch.pending = len(chosen)
+            self._batches.pick(batch, chosen, up_to)
+
+        reading.when_durable(self._stream, found[-1], send)
+
+    def _batch(self, wanted: MsgGetRequest, reply: bytes, most: int) -> Batch:
+        room = wanted.max_bytes or self._stream.account.resources.max_pending
+        return Batch(reply, self._stream.world.outlet(reply), most, max(room, 1), 0)
+
+
+def _subject(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _decoded(request: Request) -> MsgGetRequest:
+    if beyond_ours(request.headers):
+        raise _Refused(_LEVEL)
+    if not request.payload:
+        return MsgGetRequest()
+    try:
+        return decode_lenient(request.payload, MsgGetRequest)
+    except JsonError:
+        raise _Refused(_MALFORMED) from None
+
+
+def _checked(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    by_seq, by_time = wanted.seq > 0, wanted.start_time is not None
+    by_last, by_next, each = bool(wanted.last_by_subj), bool(wanted.next_by_subj), bool(wanted.multi_last)
+    if not (by_seq or by_time or by_last or by_next or each):
+        raise _Refused(_EMPTY)
+    if (
+        (by_seq and (by_last or by_time))
+        or (by_last and (by_time or by_next or each or wanted.batch > 0))
+        or (by_next and each)
+        or (wanted.up_to_seq > 0 and wanted.up_to_time is not None)
+    ):
+        raise _Refused(_BAD)
+    return wanted
+
+
+def _checked_by_subject(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    if (
+        wanted.last_by_subj
+        or wanted.next_by_subj
+        or wanted.multi_last
+        or wanted.seq
+        or wanted.batch
+        or wanted.up_to_seq
+        or wanted.start_time is not None
+        or wanted.up_to_time is not None
+    ):
+        raise _Refused(_BAD)
+    return wanted

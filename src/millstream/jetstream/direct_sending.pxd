@@ -1,0 +1,66 @@
+cimport cython
+
+from millstream.base.buffer cimport GrowingBuffer, digits_of
+from millstream.protocol.outlet cimport Outlet
+from millstream.protocol.parser cimport Frame
+from millstream.store.cursor cimport Cursor
+from millstream.store.log cimport Log
+from millstream.store.record cimport Record
+
+cdef int _OVER
+cdef int _DONE
+cdef int _END
+cdef int _NOBODY
+cdef int _TIRED
+cdef bytes _SUBJECT
+cdef bytes _SEQUENCE
+cdef bytes _TIME
+cdef bytes _LEFT
+cdef bytes _LAST
+cdef bytes _END_OF_BLOCK
+cdef bytes _CRLF
+cdef bytes _FIRST_LINE
+cdef bytes _POINT
+cdef bytes _ZONE
+cdef bytes _ZEROS
+cdef long long _SECOND
+cdef Py_ssize_t _FRACTION_DIGITS
+cdef Py_ssize_t _MOST_LINES
+cdef Py_ssize_t _REACH
+
+@cython.final
+cdef class Batch:
+    cdef readonly bytes reply
+    cdef readonly Outlet outlet
+    cdef public bint bare
+    cdef public long long left
+    cdef public long long left_bytes
+    cdef public long long pending
+    cdef public unsigned long long last
+
+@cython.final
+cdef class DirectSending:
+    cdef readonly Py_ssize_t sent
+    cdef readonly Py_ssize_t sent_bytes
+    cdef public Py_ssize_t reach
+    cdef bytes _stream
+    cdef Record _record
+    cdef Frame _frame
+    cdef GrowingBuffer _buffer
+    cdef long long _second
+    cdef bytes _second_text
+
+    @cython.locals(record=Record)
+    cpdef int run(self, Cursor cursor, Batch batch, Py_ssize_t most, Py_ssize_t most_bytes) except -1
+    cpdef Py_ssize_t put(self, Record record, Batch batch) except -1
+    @cython.locals(record=Record)
+    cpdef bint one(self, Log log, unsigned long long seq, bytes reply, Outlet outlet, bint bare) except -1
+    cpdef Py_ssize_t lone(self, Record record, bytes reply, Outlet outlet, bint bare) except -1
+    @cython.locals(frame=Frame, buffer=GrowingBuffer, size=Py_ssize_t)
+    cdef int _prepare_bare(self, Record record) except -1
+    @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t)
+    cdef int _prepare(self, Record record, Batch batch) except -1
+    @cython.locals(
+        buffer=GrowingBuffer, second="long long", fraction="long long", digits=Py_ssize_t, text=bytes, moment=object
+    )
+    cdef int _put_time(self, long long timestamp) except -1

@@ -1,0 +1,180 @@
+"""From a record in the log to the answer of a direct get.
+
+What a message is and where it stands is told in header lines behind its own:
+
+    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp     of every answer
+    Nats-Num-Pending, Nats-Last-Sequence                          and of one that is part of a batch
+
+On the path of a message, so compiled.  ``run`` sends a batch as it lies in the log, one message after the
+other; who asked, in which order and when it is whose turn is ``direct``'s and ``direct_batches``'s.
+"""
+
+from millstream.base.buffer import GrowingBuffer, digits_of
+from millstream.jsapi.go_time import format_time
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame
+from millstream.store.cursor import Cursor
+from millstream.store.log import Log
+from millstream.store.record import Record
+
+# Why ``run`` stopped.
+OVER = 0  # the batch has as many messages, or bytes, as it may have
+DONE = 1  # as many as it was to send at a time
+END = 2  # nothing more is durable
+NOBODY = 3  # no one takes it
+TIRED = 4  # it passed over so many messages of others that those should have their turn
+
+_OVER = OVER
+_DONE = DONE
+_END = END
+_NOBODY = NOBODY
+_TIRED = TIRED
+
+_SUBJECT = b"\r\nNats-Subject: "
+_SEQUENCE = b"\r\nNats-Sequence: "
+_TIME = b"\r\nNats-Time-Stamp: "
+_LEFT = b"\r\nNats-Num-Pending: "
+_LAST = b"\r\nNats-Last-Sequence: "
+_END_OF_BLOCK = b"\r\n\r\n"
+_CRLF = b"\r\n"
+_FIRST_LINE = b"NATS/1.0\r\n"
+_POINT = b"."
+_ZONE = b"Z"
+_ZEROS = b"00000000"
+_SECOND = 1_000_000_000
+_FRACTION_DIGITS = 9
+_MOST_LINES = 256  # bytes of all lines but the names of stream and subject
+_REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
+
+
+class Batch:
+    """How far one batch has come, and who gets it."""
+
+    def __init__(self, reply: bytes, outlet: Outlet, left: int, left_bytes: int, pending: int) -> None:
+        self.reply = reply
+        self.outlet = outlet
+        self.bare = False  # without any headers, and without counting down
+        self.left = left  # messages that may still go out
+        self.left_bytes = left_bytes  # the message that uses them up is the last
+        self.pending = pending  # messages that are there from here on
+        self.last = 0  # the sequence of the message before
+
+
+class DirectSending:
+    """The way out of one stream."""
+
+    def __init__(self, stream: bytes) -> None:
+        self.sent = 0  # messages of the last run
+        self.sent_bytes = 0
+        self.reach = _REACH
+        self._stream = b"Nats-Stream: " + stream
+        self._record = Record()
+        self._frame = Frame()
+        self._buffer = GrowingBuffer()
+        self._second = -1  # that `_second_text` is for
+        self._second_text = b"1969-12-31T23:59:59"
+
+    def run(self, cursor: Cursor, batch: Batch, most: int, most_bytes: int) -> int:
+        """Send up to `most` messages, and no more when they have `most_bytes` together; why it stopped."""
+        record = self._record
+        self.sent = 0
+        self.sent_bytes = 0
+        cursor.allow(self.reach)
+        while batch.left > 0 and batch.left_bytes > 0:
+            if self.sent >= most or self.sent_bytes >= most_bytes:
+                return _DONE
+            if not cursor.step(record):
+                return _TIRED if cursor.tired else _END
+            if self.put(record, batch) == 0:
+                return _NOBODY
+            self.sent += 1
+            self.sent_bytes += record.subject_size + record.body_size
+        return _OVER
+
+    def put(self, record: Record, batch: Batch) -> int:
+        """Send the next message of a batch; how many took it."""
+        if batch.bare:
+            self._prepare_bare(record)
+        else:
+            if batch.pending > 0:
+                batch.pending -= 1
+            self._prepare(record, batch)
+        batch.last = record.seq
+        batch.left -= 1
+        batch.left_bytes -= record.subject_size + record.body_size
+        return batch.outlet.send(batch.reply, self._frame)
+
+    def one(self, log: Log, seq: int, reply: bytes, outlet: Outlet, bare: bool) -> bool:
+        """Send a durable message by itself; False if it is not there."""
+        record = self._record
+        if not log.get(seq, record):
+            return False
+        self.lone(record, reply, outlet, bare)
+        return True
+
+    def lone(self, record: Record, reply: bytes, outlet: Outlet, bare: bool) -> int:
+        """Send a message by itself; how many took it."""
+        if bare:
+            self._prepare_bare(record)
+        else:
+            self._prepare(record, None)
+        return outlet.send(reply, self._frame)
+
+    def _prepare_bare(self, record: Record) -> None:
+        frame, buffer = self._frame, self._buffer
+        size = record.body_size - record.header_size
+        buffer.reserve(size + 2)
+        buffer.put(record.buf, record.body_start + record.header_size, size)
+        buffer.put(_CRLF, 0, 2)
+        frame.header_size = -1
+        frame.body_size = size
+        frame.buf = buffer.take()
+
+    def _prepare(self, record: Record, batch: Batch | None) -> None:
+        frame, buffer = self._frame, self._buffer
+        stream = self._stream
+        buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + record.body_size)
+        own = record.header_size
+        if own > 2:
+            buffer.put(record.buf, record.body_start, own - 2)
+        else:
+            buffer.put(_FIRST_LINE, 0, len(_FIRST_LINE))
+        buffer.put(stream, 0, len(stream))
+        buffer.put(_SUBJECT, 0, len(_SUBJECT))
+        buffer.put(record.buf, record.subject_start, record.subject_size)
+        buffer.put(_SEQUENCE, 0, len(_SEQUENCE))
+        buffer.put_number(record.seq)
+        buffer.put(_TIME, 0, len(_TIME))
+        self._put_time(record.timestamp)
+        if batch is not None:
+            buffer.put(_LEFT, 0, len(_LEFT))
+            buffer.put_number(batch.pending)
+            buffer.put(_LAST, 0, len(_LAST))
+            buffer.put_number(batch.last)
+        buffer.put(_END_OF_BLOCK, 0, len(_END_OF_BLOCK))
+        frame.header_size = buffer.size
+        buffer.put(record.buf, record.body_start + own, record.body_size - own)
+        frame.body_size = buffer.size
+        buffer.put(_CRLF, 0, 2)
+        frame.buf = buffer.take()
+
+    def _put_time(self, timestamp: int) -> None:
+        """As ``go_time.format_time`` has it."""
+        buffer = self._buffer
+        second = timestamp // _SECOND
+        fraction = timestamp - second * _SECOND
+        if second != self._second:
+            moment = second  # no C number: the second of the lowest timestamp begins below what one can hold
+            self._second_text = format_time(moment * 1_000_000_000)[:-1].encode()
+            self._second = second
+        text = self._second_text
+        buffer.put(text, 0, len(text))
+        if fraction > 0:
+            digits = _FRACTION_DIGITS
+            while fraction % 10 == 0:
+                fraction //= 10
+                digits -= 1
+            buffer.put(_POINT, 0, 1)
+            buffer.put(_ZEROS, 0, digits - digits_of(fraction))
+            buffer.put_number(fraction)
+        buffer.put(_ZONE, 0, 1)

@@ -1,0 +1,194 @@
+"""JetStream as a whole: the store directory, and one ``AccountJetStream`` for each account that has it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.advisories import Advisories
+from millstream.jetstream.api import Api, DisabledApi
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
+from millstream.jetstream.resources import Resources
+from millstream.jetstream.system_api import SystemApi
+from millstream.store.fs import FolderLock, RealFileSystem
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import World
+
+_log = logging.getLogger("millstream.jetstream")
+
+
+class Engine:
+    """Opens the store, starts every stream, and stops them all."""
+
+    def __init__(
+        self,
+        options: JetStreamOptions,
+        make_world: Callable[[str], World],
+        *,
+        server_name: str,
+        server_id: str,
+        server_version: str,
+        system_account: str = "",
+        max_pending: int = 64 * 1024 * 1024,
+    ) -> None:
+        self.options = options
+        self.accounts: dict[str, AccountJetStream] = {}
+        self.folder = os.path.join(options.store_dir or _temporary_folder(), "jetstream")
+        self._make_world = make_world
+        self.server_name = server_name
+        self.server_id = server_id
+        self.resources = Resources()  # filled at the start, when the disk is known
+        self._max_pending = max_pending  # bytes that a connection may have to read
+        self._server_version = server_version
+        self._system_account = system_account
+        self._lock: FolderLock | None = None
+        self._apis: dict[str, Api | DisabledApi | SystemApi] = {}  # by account
+        self._fs = RealFileSystem()
+        self._system: World | None = None
+
+    @property
+    def max_memory(self) -> int:
+        if self.options.max_memory is not None:
+            return self.options.max_memory
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+    @property
+    def max_file(self) -> int:
+        if self.options.max_file is not None:
+            return self.options.max_file
+        # What is stored already takes no free space: a full disk must not forbid what is there.
+        return shutil.disk_usage(self.folder).free * 3 // 4 + _size_of(self.folder)
+
+    def start(self) -> None:
+        """StoreError if the directory cannot be used, or is used by another server."""
+        self._fs.make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
+        _log.info("Starting JetStream")
+        _log.info("  Store Directory: %r", self.folder)
+        self.resources = Resources(
+            max_memory=self.max_memory,
+            max_store=self.max_file,
+            limits=self.options.limits,
+            max_buffered_messages=self.options.max_buffered_messages,
+            max_buffered_size=self.options.max_buffered_size,
+            max_pending=self._max_pending,
+        )
+        if self._system_account:
+            self._system = self._make_world(self._system_account)
+            self._serve(self._system_account, SystemApi(self._system, self._purge))
+        for name, account_options in self.options.accounts.items():
+            self._enable(name, account_options)
+
+    def reconfigure(self, options: JetStreamOptions) -> None:
+        """Take over other limits and other accounts; all else is as it was at the start."""
+        self.options = options
+        self.resources.max_memory = self.max_memory
+        self.resources.max_store = self.max_file
+        for name in self.accounts.keys() - options.accounts.keys():
+            self._disable(name)
+        for name, account_options in options.accounts.items():
+            running = self.accounts.get(name)
+            if running is None:
+                self._enable(name, account_options)
+            elif running.options != account_options:
+                running.reconfigure(account_options)
+
+    def _enable(self, name: str, account_options: AccountJetStreamOptions) -> None:
+        world = self._make_world(name)
+        account = AccountJetStream(
+            name,
+            world,
+            account_options,
+            fs=self._fs,
+            folder=os.path.join(self.folder, name),
+            domain=self.options.domain,
+            sync_interval_s=self.options.sync_interval_s,
+            resources=self.resources,
+            advisories=self._advisories(name, world, self._system),
+        )
+        self.accounts[name] = account
+        account.recover()
+        self._serve(
+            name,
+            Api(
+                account,
+                self.server_name,
+                self._server_version,
+                strict=self.options.strict,
+                request_queue_limit=self.options.request_queue_limit,
+                info_queue_limit=self.options.info_queue_limit,
+            ),
+        )
+
+    def _disable(self, name: str) -> None:
+        """The account has no JetStream any more; its streams stay on disk."""
+        self._apis.pop(name).stop()
+        account = self.accounts.pop(name)
+        account.stop()
+        self.resources.accounts.remove(account)
+
+    def refuse(self, name: str) -> None:
+        """Let an account know that it has no JetStream, unless it has."""
+        if name not in self._apis:
+            world = self._make_world(name)
+            self._serve(name, DisabledApi(world, self._advisories(name, world, None)))
+
+    def leave_alone(self, name: str) -> None:
+        """An account that has no JetStream is not told so any more: somebody else answers."""
+        if isinstance(self._apis.get(name), DisabledApi):
+            self._apis.pop(name).stop()
+
+    def _purge(self, name: str) -> None:
+        """Delete all streams of an account."""
+        account = self.accounts.get(name)
+        for stream in list(account.streams.values()) if account is not None else ():
+            stream.account.delete(stream)
+            stream.account.advisories.stream_deleted(stream.name)
+
+    def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
+        before = self._apis.pop(name, None)
+        if before is not None:
+            before.stop()
+        self._apis[name] = api
+        api.start()
+
+    def _advisories(self, name: str, world: World, system: World | None) -> Advisories:
+        return Advisories(
+            world,
+            account=name,
+            domain=self.options.domain,
+            server_name=self.server_name,
+            server_id=self.server_id,
+            system=system,
+        )
+
+    def stop(self) -> None:
+        for api in self._apis.values():
+            api.stop()
+        for account in self.accounts.values():
+            account.stop()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _size_of(folder: str) -> int:
+    """Bytes of all files in it; those that go meanwhile do not count."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(path, name)).st_size
+    return total
+
+
+def _temporary_folder() -> str:
+    """Where streams live if nobody said where: the same place after a restart, as in the reference."""
+    return os.path.join(tempfile.gettempdir(), "nats")

@@ -1,0 +1,40 @@
+"""A message on its way into a stream, and what the checks have found out about it so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from millstream.jsapi.publish_types import PUB_ACK_END
+
+if TYPE_CHECKING:
+    from millstream.jetstream.counter import Sum
+
+# What a segment has messages with; a restart reads those again.
+MARK_MSG_ID: Final = 1
+MARK_TTL: Final = 2
+MARK_SCHEDULE: Final = 4
+MARK_SOURCE: Final = 8
+
+
+@dataclass(slots=True)
+class Incoming:
+    """Not stored yet."""
+
+    subject: bytes
+    reply: bytes
+    block: bytes  # headers; empty if there are none
+    payload: bytes
+    message_id: bytes = b""
+    rollup: bytes = b""  # `sub` or `all`
+    ttl_s: int = 0  # 0: lives as long as the stream keeps it; -1: even longer
+    increment: int | None = None  # of a counter
+    sum: Sum | None = None  # of its subject, if the stream counts
+    due_ns: int | None = None  # of a schedule
+    marks: int = 0
+    ack_end: bytes = PUB_ACK_END  # what the answer has behind the sequence
+
+    @property
+    def size(self) -> int:
+        """Of its record, as the reference counts."""
+        return 30 + len(self.subject) + (4 + len(self.block) if self.block else 0) + len(self.payload)

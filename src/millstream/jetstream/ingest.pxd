@@ -1,0 +1,52 @@
+cimport cython
+
+from millstream.base.buffer cimport equal_bytes
+from millstream.jetstream.dedupe cimport Dedupe
+from millstream.jetstream.staging cimport StagedMessage, Staging
+from millstream.protocol.parser cimport Frame
+from millstream.protocol.replies cimport Replies
+from millstream.store.log cimport Log
+
+cdef bytes _END
+cdef bytes _DUPLICATE_END
+cdef int _MARK_MSG_ID
+cdef Py_ssize_t _MAX_HEADER_BYTES
+cdef bytes _FAST_BATCH
+cdef int _LAST_LETTER
+cdef bytes _START
+cdef bytes _OURS
+cdef bytes _MSG_ID
+cdef unsigned char _CR
+cdef unsigned char _LF
+cdef unsigned char _BLANK
+
+@cython.final
+cdef class Ingest:
+    cdef public bint plain
+    cdef public object limit
+    cdef Log _log
+    cdef Dedupe _dedupe
+    cdef Staging _staging
+    cdef object _now_ns
+    cdef object _dirty
+    cdef object _slow
+    cdef Replies _acks
+    cdef bint _told
+    cdef Py_ssize_t _id_start
+    cdef Py_ssize_t _id_size
+
+    @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
+    cpdef take(self, bytes subject, Frame frame)
+    cpdef store(self, StagedMessage message, long long now)
+    @cython.locals(
+        p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
+    )
+    cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint)
+    cdef bint _is_ordinary(self, Frame frame) except *
+    cdef bint _is_batched(self, Frame frame) except *
+    @cython.locals(now="long long", last="long long")
+    cpdef long long timestamp(self) except *
+    cpdef acknowledge(self, bytes reply, unsigned long long seq, bytes end)
+    cpdef tell(self)
+    cpdef Replies hand_over(self)

@@ -1,0 +1,165 @@
+"""The short way of a message into a stream: appended to the log, its publisher noted for an answer.
+
+On the path of a message, so compiled.  It is for streams without a rule that needs a second look at each
+message, and for messages without headers, or whose only header that means something is ``Nats-Msg-Id``.
+Messages of atomic batches have a short way of their own (``staging``).  All others are copied and go to
+`slow`, which is ``publishing`` and has every rule.
+"""
+
+from collections.abc import Callable
+
+from millstream.base.buffer import equal_bytes
+from millstream.jetstream.dedupe import Dedupe
+from millstream.jetstream.incoming import MARK_MSG_ID
+from millstream.jetstream.staging import StagedMessage, Staging
+from millstream.jsapi.limits import MAX_HEADER_BYTES
+from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
+from millstream.protocol.headers import START
+from millstream.protocol.parser import Frame
+from millstream.protocol.replies import Replies
+from millstream.store.log import Log
+
+_END = PUB_ACK_END
+_DUPLICATE_END = PUB_ACK_DUPLICATE_END
+_MARK_MSG_ID = MARK_MSG_ID
+_MAX_HEADER_BYTES = MAX_HEADER_BYTES
+_FAST_BATCH = b".$FI"  # a reply that ends like this drives a batch (see ``fast_batch``)
+_LAST_LETTER = 73
+_START = START
+_OURS = b"\nNats-"  # behind a CR: the beginning of every header that means something
+_MSG_ID = b"\nNats-Msg-Id:"
+_CR = ord("\r")
+_LF = ord("\n")
+_BLANK = ord(" ")
+
+
+class Ingest:
+    """One per stream."""
+
+    def __init__(
+        self,
+        log: Log,
+        dedupe: Dedupe,
+        staging: Staging,
+        now_ns: Callable[[], int],
+        dirty: Callable[[], None],
+        slow: Callable[[bytes, bytes, bytes, bytes], None],
+    ) -> None:
+        self.plain = False  # the stream lets messages take the short way
+        self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
+        self._log = log
+        self._dedupe = dedupe
+        self._staging = staging
+        self._now_ns = now_ns
+        self._dirty = dirty
+        self._slow = slow
+        self._acks = Replies()  # for the next commit
+        self._told = False  # that there is something to commit
+        self._id_start = 0  # of the message's id in its frame
+        self._id_size = 0
+
+    def take(self, subject: bytes, frame: Frame) -> None:
+        """A message on one of the stream's subjects; the frame is only lent."""
+        self._id_size = 0
+        if (
+            not self.plain
+            or (frame.header_size > 0 and not self._is_ordinary(frame))
+            or self._is_batched(frame)
+        ):
+            if not self.plain or frame.header_size <= 0 or not self._staging.take(subject, frame):
+                self._slow(subject, frame.reply(), frame.headers(), frame.payload())
+            return
+        now = self.timestamp()
+        if self._id_size > 0:
+            seq = self._store_once(subject, frame, now)
+            if seq == 0:
+                return
+        else:
+            header_size = frame.header_size if frame.header_size > 0 else 0
+            seq = self._log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, now, 0)
+        if frame.reply_size > 0:
+            self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
+        if self.limit is not None:
+            self.limit(subject)
+        self.tell()
+
+    def store(self, message: StagedMessage, now: int) -> None:
+        """Take in a message of a batch that is being committed."""
+        self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
+        if self.limit is not None:
+            self.limit(message.subject)
+
+    def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
+        """Store a message that has an id; 0 if it is a duplicate, which is answered."""
+        p = frame.buf
+        message_id = p[self._id_start : self._id_start + self._id_size]
+        known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
+        if known:
+            if frame.reply_size > 0:
+                self._acks.add(frame.buf, frame.reply_start, frame.reply_size, known, _DUPLICATE_END)
+            self.tell()
+            return 0
+        seq = self._log.append(
+            subject, frame.buf, frame.body_start, frame.header_size, frame.body_size, now, _MARK_MSG_ID
+        )
+        self._dedupe.add(message_id, seq, now)
+        return seq
+
+    def _is_ordinary(self, frame: Frame) -> bool:
+        """Whether no header means anything, but perhaps one id, which is noted.
+
+        Lookups are those of ``protocol.headers``: a header begins behind CRLF, wherever that stands.
+        """
+        p = frame.buf
+        at = frame.body_start
+        end = at + frame.header_size
+        if frame.header_size < len(_START) or frame.header_size > _MAX_HEADER_BYTES:
+            return False
+        if not equal_bytes(frame.buf, at, _START):
+            return False  # it has a status
+        found = False
+        at += len(_START) - 2  # a CRLF
+        while at + len(_OURS) < end:
+            if p[at] != _CR or p[at + 1] != _LF or not equal_bytes(frame.buf, at + 1, _OURS):
+                at += 1
+                continue
+            if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
+                return False
+            found = True
+            at += 1 + len(_MSG_ID)
+            while at < end and p[at] == _BLANK:
+                at += 1
+            self._id_start = at
+            while at < end and not (p[at] == _CR and at + 1 < end and p[at + 1] == _LF):
+                at += 1
+            self._id_size = at - self._id_start
+        return not found or self._id_size > 0
+
+    def _is_batched(self, frame: Frame) -> bool:
+        if frame.reply_size < 4 or frame.buf[frame.reply_start + frame.reply_size - 1] != _LAST_LETTER:
+            return False
+        return frame.reply().endswith(_FAST_BATCH)
+
+    def timestamp(self) -> int:
+        """Now, but never before the last message: a clock that is set back does not reorder a stream."""
+        now: int = self._now_ns()
+        last: int = self._log.last_timestamp
+        return now if now > last else last
+
+    def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:
+        """Answer once everything up to `seq` is durable."""
+        self._acks.add(reply, 0, len(reply), seq, end)
+        self.tell()
+
+    def tell(self) -> None:
+        """There is something to commit."""
+        if not self._told:
+            self._told = True
+            self._dirty()
+
+    def hand_over(self) -> Replies:
+        """A commit begins: whose answers go with it."""
+        acks = self._acks
+        self._acks = Replies()
+        self._told = False
+        return acks

@@ -1,0 +1,126 @@
+"""What is kept of a stream beside its log: configuration and time of creation, twice, each with a checksum.
+
+    meta.json      <crc32c of the rest, 8 hex digits> <JSON>
+    meta.copy      the same, written after it
+
+A flipped bit in one of them costs nothing: the other is read, and the damaged one is written again.  A
+stream that is deleted is put away first, with one rename of its folder, so that a crash in the middle
+leaves no half stream behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Final
+
+from millstream.jsapi.codec import JsonError, decode_lenient, encode
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.go_types import Struct, always, always_new
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.checksum import crc32c
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem
+
+_log = logging.getLogger("millstream.jetstream")
+
+_FIRST: Final = "meta.json"
+_SECOND: Final = "meta.copy"
+
+
+class StreamMeta(Struct):
+    """What the log does not know."""
+
+    config: StreamConfig = always_new(StreamConfig)
+    created: Time = always(Time(0))
+
+
+def make_folder(fs: FileSystem, folder: str) -> None:
+    """For a new stream and its log; durable together with what ``create`` writes."""
+    fs.make_folder(os.path.dirname(folder))
+    fs.make_folder(f"{folder}/log", sync=False)
+
+
+def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
+    """For a new stream: it and its folder are durable when this returns.
+
+    Whoever makes many streams waits for the disk each time: one sync for each copy, one for their names
+    together, and one for the folder's own.
+    """
+    data = _encoded(meta)
+    for name in (_FIRST, _SECOND):
+        fs.replace(f"{folder}/{name}", data, sync=False)
+    fs.sync_folder(folder)
+    fs.sync_folder(os.path.dirname(folder))
+
+
+def write(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
+    """In place of what is there; durable when this returns."""
+    data = _encoded(meta)
+    fs.replace(f"{folder}/{_FIRST}", data)
+    _replace(fs, f"{folder}/{_SECOND}", data)
+
+
+def _encoded(meta: StreamMeta) -> bytes:
+    text = encode(meta)
+    return b"%08x %b" % (crc32c(text), text)
+
+
+def read(fs: FileSystem, folder: str) -> StreamMeta:
+    """What was written last, as far as it is sound; StoreError if nothing is."""
+    found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
+    for data in found:
+        meta = _decode(data)
+        if meta is not None:
+            break
+    else:
+        raise StoreError(
+            "read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy", hint="restore it from a backup"
+        )
+    for name, other in zip((_FIRST, _SECOND), found, strict=True):
+        if other != data:
+            _log.warning("%s/%s is damaged or was not finished: it is written again", folder, name)
+            _replace(fs, f"{folder}/{name}", data)
+    return meta
+
+
+def _replace(fs: FileSystem, path: str, data: bytes) -> None:
+    """Write the other one; if that fails there is still one, and the next start tries again."""
+    try:
+        fs.replace(path, data)
+    except StoreError as error:
+        _log.error("%s", error)
+
+
+def _read(fs: FileSystem, path: str) -> bytes:
+    try:
+        return fs.read_all(path)
+    except StoreError:
+        return b""
+
+
+def _decode(data: bytes) -> StreamMeta | None:
+    text = data[9:]
+    if data[:9] != b"%08x " % crc32c(text):
+        return None
+    try:
+        return decode_lenient(text, StreamMeta)
+    except JsonError:
+        return None
+
+
+def put_away(fs: FileSystem, folder: str, grave: str) -> None:
+    """Move a stream's folder to where it is removed; from now on it does not come back."""
+    fs.make_folder(os.path.dirname(grave))
+    fs.rename(folder, grave)
+    try:
+        fs.sync_folder(os.path.dirname(folder))
+    except StoreError:
+        fs.rename(grave, folder)
+        raise
+
+
+def never_existed(fs: FileSystem, folder: str) -> bool:
+    """A crash came before the stream was created: nothing in it can have been acknowledged."""
+    names = fs.list(folder)
+    return _FIRST not in names and _SECOND not in names and not fs.list(f"{folder}/log")

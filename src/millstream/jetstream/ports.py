@@ -1,0 +1,120 @@
+"""What JetStream sees of the world: a dozen calls, so that every rule can be tested with a list and a clock.
+
+One ``World`` per account.  Messages pass in batches where it counts: captured messages arrive while a
+chunk of input is processed, and acknowledgements leave a commit at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame
+from millstream.protocol.replies import Replies
+from millstream.store.record import RecordBuffer
+
+
+@dataclass(slots=True)
+class Request:
+    """A request to the API, or any other message that JetStream listens for."""
+
+    subject: bytes
+    reply: bytes
+    headers: bytes  # the whole block; empty if there is none
+    payload: bytes
+    client: Any = None  # who asked; ``World.describe_client`` knows
+
+
+# Takes messages published to a stream's subjects: subject and frame.  The frame is only lent.
+Sink = Callable[[bytes, Frame], None]
+# Takes, or only looks at, a message that is traced; what the trace is to tell.
+Traced = Callable[[bytes, Frame, bool], dict[str, Any]]
+
+
+class Cancel(Protocol):
+    def cancel(self) -> None: ...
+
+
+class CommitJob(Protocol):
+    """A commit to be run in another thread; what is plain may go a shorter way instead."""
+
+    def run(self) -> None: ...
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """The open file and the records, if writing them at its end and a sync is all there is to do."""
+
+    def begun(self, wait: Callable[[], None]) -> None:
+        """That is under way; whoever cannot wait for its end calls `wait`, which returns after it."""
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """With error numbers; 0 if it went well."""
+
+
+class World(Protocol):
+    """The account around a set of streams."""
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that a client may publish."""
+
+    def now_ns(self) -> int:
+        """Wall clock."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Cancel: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """When the input at hand is processed."""
+
+    def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `work` in another thread and `done` in this one."""
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        """The same for a commit, as fast as can be: publishers wait for it."""
+
+    def publish(
+        self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
+    ) -> None:
+        """Deliver a message in the account."""
+
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
+        """Send ``start + sequence + end`` to each of `acks`; called at the end of the work at hand."""
+
+    def has_interest(self, subject: bytes) -> bool: ...
+
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+        """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``."""
+
+    def serve(
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
+    ) -> Any:
+        """Call back for every request on `subject`; the handle is for ``release``.
+
+        Literal subjects that are `spared` are as if nobody listened for them here.
+        """
+
+    def release(self, handle: Any) -> None: ...
+
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        """Who asked, as advisories tell it; None if it was nobody that can be named."""
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
+        """A way to send messages under subjects of their own to whoever listens on `subject`.
+
+        With a `queue`, only its members count as listening.
+        """
+
+    def flush(self) -> None:
+        """Let what went out through outlets reach the clients when the work at hand is done."""
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
+        """Call back whenever somebody begins or ends to listen on `subject`; ``unwatch`` with the handle."""
+
+    def unwatch(self, handle: Any) -> None: ...

@@ -1,0 +1,108 @@
+"""Looking messages up so that what was found can be read as soon as it is durable.
+
+A message counts as stored, and what it replaces as gone, the moment it is appended; it can be read only
+when its commit has ended.  A reader that looks for the last message of a subject in between must get
+neither nothing nor the old one's absence: it looks at what is stored, and reads what it found when that is
+durable (``when_durable``), even if the next message has replaced it by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millstream.store.errors import StoreError
+from millstream.store.record import WHOLE, Kind, Record
+from millstream.subjects.tokens import is_literal
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream import Stream
+    from millstream.jsapi.responses import Response
+    from millstream.store.log import Log
+
+_log = logging.getLogger("millstream.jetstream")
+
+_EVERYTHING = (b"", b">")
+
+
+@dataclass(slots=True)
+class Later:
+    """An answer that can be given after the next commit of a stream."""
+
+    stream: Stream
+    finish: Callable[[], Response]
+
+
+def last_of(log: Log, pattern: bytes) -> int:
+    """The last sequence whose subject falls under `pattern`; 0 if there is none."""
+    if is_literal(pattern):
+        return log.last_of(pattern)
+    return max((log.last_of(subject) for subject, _ in list(log.index.match(pattern))), default=0)
+
+
+def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int) -> list[int]:
+    """The last sequence, not above `up_to`, of every subject under one of the patterns, in order."""
+    subjects = {subject: node.last for pattern in patterns for subject, node in log.index.match(pattern)}
+    found = (
+        log.last_of(subject) if last <= up_to else log.last_match(up_to, subject)
+        for subject, last in subjects.items()
+    )
+    return sorted(seq for seq in found if seq)
+
+
+def next_of(log: Log, seq: int, pattern: bytes) -> int:
+    """The first sequence not below `seq` whose subject falls under `pattern`; 0 if there is none."""
+    return log.next_seq(seq) if pattern in _EVERYTHING else log.next_match(seq, pattern)
+
+
+def first_at_or_after(log: Log, timestamp: int) -> int:
+    """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
+    record = Record()
+    low, high = log.first_seq, log.committed + 1  # what is not durable yet is younger than all that is
+    while low < high:
+        middle = (low + high) // 2
+        seq = log.next_seq(middle)
+        if seq and seq < high and log.get(seq, record) and record.timestamp < timestamp:
+            low = seq + 1
+        else:
+            high = middle
+    if timestamp > log.last_timestamp:
+        return log.last_seq + 1
+    return log.next_seq(low) or log.last_seq + 1
+
+
+def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
+    """Call back when everything up to `seq` can be read: now, or after a commit.
+
+    If that fails, too: then there is still all that was durable before.
+    """
+    if seq <= stream.log.committed:
+        callback()
+    else:
+        stream.after_outcome(lambda _: callback())
+
+
+def read(log: Log, seq: int, record: Record) -> bool:
+    """Point `record` at a durable message that was there a moment ago; False if it cannot be read."""
+    try:
+        return _read(log, seq, record)
+    except StoreError as error:  # the disk; the message may be readable another time
+        _log.error("%s", error)
+        return False
+
+
+def _read(log: Log, seq: int, record: Record) -> bool:
+    if log.get(seq, record):
+        return True
+    segment = log.segment_of(seq)
+    if segment is None or seq > log.committed or segment.file is None:
+        return False
+    ordinal = segment.first_not_below(seq)
+    if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
+        return False
+    offset = segment.offset_at(ordinal)
+    data = segment.file.read(offset, segment.size_of(ordinal))
+    whole = record.read(data, 0, len(data), True, offset) == WHOLE
+    return whole and record.seq == seq and record.kind <= Kind.HEADERS

@@ -1,0 +1,57 @@
+"""What the server has for the streams of all accounts, and how much of it they use.
+
+Usage is kept as a sum that each stream corrects when it commits or is asked (``count``), so that a
+message costs an addition however many streams there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.options import JetStreamLimits
+from millstream.jsapi.enums import StorageType
+
+if TYPE_CHECKING:
+    from millstream.jetstream.account import AccountJetStream
+
+_NO_LIMIT: Final = 2**63 - 1
+
+
+class Resources:
+    """Of one server."""
+
+    def __init__(
+        self,
+        *,
+        max_memory: int = _NO_LIMIT,
+        max_store: int = _NO_LIMIT,
+        limits: JetStreamLimits | None = None,
+        max_buffered_messages: int = 100_000,
+        max_buffered_size: int = 128 * 1024 * 1024,
+        max_pending: int = 64 * 1024 * 1024,
+    ) -> None:
+        self.max_memory = max_memory
+        self.max_store = max_store
+        self.limits = limits or JetStreamLimits()
+        # Of one stream, appended but not durable yet.
+        self.max_buffered_messages = max_buffered_messages
+        self.max_buffered_size = max_buffered_size
+        self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
+        self.accounts: list[AccountJetStream] = []
+        self.batches = 0  # atomic ones in flight
+        self.fast_batches = 0
+        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+
+    def count(self, storage: StorageType, change: int) -> None:
+        self._used[storage] += change
+
+    def used(self, storage: StorageType) -> int:
+        return self._used[storage]
+
+    def reserved(self, storage: StorageType) -> int:
+        return sum(account.reserved(storage) for account in self.accounts)
+
+    def exhausted(self, storage: StorageType) -> bool:
+        """Nothing more can be stored."""
+        most = self.max_memory if storage is StorageType.MEMORY else self.max_store
+        return self._used[storage] > most

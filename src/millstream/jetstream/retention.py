@@ -1,0 +1,218 @@
+"""What a stream keeps: limits by number, size, age and subject, and purging.
+
+Limits are enforced as messages are stored, age by a timer that fires when the oldest message is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.ttl import NEVER, ttl_of
+from millstream.jsapi.enums import DiscardPolicy
+from millstream.jsapi.errors import ApiError
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.stream import Stream
+
+_log = logging.getLogger("millstream.jetstream")
+
+_NS: Final = 1_000_000_000
+_SHORTEST_TIMER_S: Final = 0.05
+_LONGEST_TIMER_S: Final = 3600.0
+
+
+class Retention:
+    """The limits of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._timer: Cancel | None = None
+        self._aged = 0  # what is there below is to be kept for ever
+        self._record = Record()
+        self._troubled = False  # it was told that the disk cannot be read
+
+    @property
+    def limited(self) -> bool:
+        """Whether storing a message may remove another, or be refused."""
+        config = self._stream.config
+        return config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+
+    # -- before storing ---------------------------------------------------------------------------
+
+    def refusal(self, subject: bytes, size: int, *, rollup: bool) -> str | None:
+        """Why a stream that discards new messages cannot take this one; None if it can."""
+        stream = self._stream
+        config, log = stream.config, stream.log
+        if config.discard is not DiscardPolicy.NEW:
+            return None
+        replaced = 0  # the message that goes when this one comes
+        limit = config.max_msgs_per_subject
+        node = log.index.find(subject) if limit > 0 else None
+        if node is not None and node.count >= limit:
+            if config.discard_new_per_subject and not rollup:
+                return "maximum messages per subject exceeded"
+            replaced = log.first_of(subject)
+        if 0 < config.max_msgs <= log.messages and not replaced:
+            return "maximum messages exceeded"
+        if 0 < config.max_bytes < stream.bytes() + size and (
+            not replaced or stream.size_of_stored(replaced) < size
+        ):
+            return "maximum bytes exceeded"
+        return None
+
+    # -- after storing ----------------------------------------------------------------------------
+
+    def stored(self, subject: bytes) -> None:
+        """A message was stored: remove what is too much now.
+
+        If that needs a part of the log that cannot be read, it is left to the next message: this one is
+        stored, and its publisher is answered.
+        """
+        try:
+            self._make_room(subject)
+            self._troubled = False
+        except StoreError as error:
+            if not self._troubled:
+                _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+            self._troubled = True
+
+    def _make_room(self, subject: bytes) -> None:
+        stream = self._stream
+        config, log = stream.config, stream.log
+        limit = config.max_msgs_per_subject
+        if limit > 0:
+            node = log.index.find(subject)
+            while node is not None and node.count > limit:
+                log.remove(log.first_of(subject))
+                node = log.index.find(subject)
+        if config.discard is DiscardPolicy.NEW:
+            return
+        while 0 < config.max_msgs < log.messages:
+            log.remove(log.first_seq)
+        if config.max_bytes > 0:
+            while log.messages and stream.bytes() > config.max_bytes:
+                log.remove(log.first_seq)
+
+    def enforce(self) -> None:
+        """All limits at once, after they changed or at a start."""
+        stream = self._stream
+        config, log = stream.config, stream.log
+        before = log.messages
+        limit = config.max_msgs_per_subject
+        if limit > 0:
+            crowded = [subject for subject, node in log.index.match(b">") if node.count > limit]
+            for subject in crowded:
+                node = log.index.find(subject)
+                while node is not None and node.count > limit:
+                    log.remove(log.first_of(subject))
+                    node = log.index.find(subject)
+        if config.discard is DiscardPolicy.OLD:  # otherwise what is there stays, and nothing comes
+            while 0 < config.max_msgs < log.messages:
+                log.remove(log.first_seq)
+            while config.max_bytes > 0 and log.messages and stream.bytes() > config.max_bytes:
+                log.remove(log.first_seq)
+        if log.messages != before:
+            stream.account.committer.dirty(stream)
+
+    # -- age --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """From now on, or with another age than before."""
+        self.stop()
+        self._aged = 0
+        self._expire()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def committed(self) -> None:
+        """There may be a first message that will be too old one day."""
+        if self._stream.config.max_age and self._timer is None:
+            self._plan()
+
+    def _plan(self) -> None:
+        stream = self._stream
+        seq = self._next_to_age()
+        if not stream.config.max_age or not seq:
+            return
+        if stream.log.get(seq, self._record):
+            due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
+        else:
+            due_ns = stream.config.max_age  # not committed yet, so it is new
+        delay_s = min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S)
+        self._timer = stream.world.call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        stream = self._stream
+        if not stream.config.max_age:
+            return
+        oldest = stream.world.now_ns() - stream.config.max_age
+        removed = False
+        seq = self._next_to_age()
+        while seq and stream.log.get(seq, self._record) and self._record.timestamp <= oldest:
+            if not self._lives_forever(self._record):
+                stream.expiry.drop(seq)
+                removed = True
+            self._aged = seq + 1
+            seq = self._next_to_age()
+        if removed:
+            stream.account.committer.dirty(stream)
+        self._plan()
+
+    def _next_to_age(self) -> int:
+        log = self._stream.log
+        if not log.messages:
+            return 0
+        return log.first_seq if self._aged <= log.first_seq else log.next_seq(self._aged)
+
+    def _lives_forever(self, record: Record) -> bool:
+        if not self._stream.config.allow_msg_ttl or not record.header_size:
+            return False
+        try:
+            return ttl_of(record.headers()) == NEVER
+        except ApiError:
+            return False
+
+    # -- purging ----------------------------------------------------------------------------------
+
+    def purge(self, subject: bytes | None, below: int, keep: int) -> int:
+        """See ``Stream.purge``; `below` and `keep` are 0 if not asked for."""
+        log = self._stream.log
+        if subject is None or subject == b">":
+            if keep:
+                return self._purge_but(keep)
+            purged = log.remove_below(below or log.last_seq + 1)
+            if below > log.last_seq + 1:
+                log.skip_to(below - 1, log.last_timestamp)
+            return purged
+        if keep:
+            return self._purge_subject_but(subject, keep)
+        return log.remove_matching(subject, below or log.last_seq + 1)
+
+    def _purge_but(self, keep: int) -> int:
+        log = self._stream.log
+        if log.messages <= keep:
+            return 0
+        excess = log.messages - keep
+        seq = log.first_seq
+        for _ in range(excess - 1):
+            seq = log.next_seq(seq + 1)
+        return log.remove_below(seq + 1)
+
+    def _purge_subject_but(self, subject: bytes, keep: int) -> int:
+        log = self._stream.log
+        total = sum(node.count for _, node in log.index.match(subject))
+        removed = 0
+        seq = log.next_match(log.first_seq, subject)
+        while seq and removed < total - keep:
+            log.remove(seq)
+            removed += 1
+            seq = log.next_match(seq + 1, subject)
+        return removed

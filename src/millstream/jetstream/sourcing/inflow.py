@@ -1,0 +1,362 @@
+"""One inflow: the consumer of a mirror or source on its origin, from the request for it to its end.
+
+Says everything on the wire of its account: it asks the JetStream API for a push consumer, listens where
+that delivers, answers its flow control when what came is durable, and asks anew when something is missing
+or when it hears nothing.  When it does what is decided in ``life``; what messages mean, in ``intake``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.jetstream.sourcing import life as times
+from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
+from millstream.jetstream.sourcing.life import Event, Life, State
+from millstream.jetstream.sourcing.origin import Dialect, Kind, Origin, Start
+from millstream.jetstream.sourcing.positions import Position
+from millstream.jetstream.sourcing.storing import store_mirrored, store_sourced
+from millstream.jsapi import headers as names
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.errors import ApiError, Err, ErrorBody
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.stream_types import ExternalStream, StreamSourceInfo
+from millstream.protocol import headers
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.stream import Stream
+
+_log = logging.getLogger("millstream.jetstream")
+
+_NS: Final = 1_000_000_000
+_LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
+_LAST_STREAM: Final = names.LAST_STREAM.encode()
+_STALLED: Final = names.CONSUMER_STALLED.encode()
+_IDENTITY: Final = names.STREAM_IDENTITY.encode()
+_NOT_UNDERSTOOD: Final = (Err.REQUIRED_API_LEVEL.value[1], Err.INVALID_JSON.value[1])
+_OTHER_IDENTITY: Final = Err.CONSUMER_STREAM_IDENTITY_MISMATCH.value[1]
+_CAUGHT_UP: Final = 10  # a mirror with fewer messages to come answers for its origin
+_DIALECTS: Final = (Dialect.IDENTITY, Dialect.SOURCING, Dialect.PLAIN)
+
+
+class Inflow:
+    """What makes one origin's messages come."""
+
+    def __init__(self, stream: Stream, origin: Origin) -> None:
+        self.origin = origin
+        self.identity = ""  # of the origin, as far as is known
+        self.error: ErrorBody | None = None
+        self.intake = self._make_intake(stream)
+        self.life = Life()
+        self._stream = stream
+        self._world = stream.world
+        self._last_ns = 0  # the last sign of life
+        self._dialect = Dialect.IDENTITY
+        self._start = Start()
+        self._deliver = ""
+        self._recreated = False  # the origin is another stream than before
+        self._reply: Any = None  # handles of what we listen for
+        self._messages: Any = None
+        self._timer: Cancel | None = None
+
+    def _make_intake(self, stream: Stream) -> Intake:
+        intake: Intake
+        if self.origin.kind is Kind.MIRROR:
+
+            def mirror(subject: bytes, block: bytes, payload: bytes, seq: int, timestamp: int) -> bool:
+                return store_mirrored(stream, subject, block, payload, seq, timestamp)
+
+            intake = MirrorIntake(stream, stream.log, stream.ingest, mirror)
+        else:
+            intake = source_intake = SourceIntake(stream, stream.log, stream.ingest, self._store_sourced)
+            self._source_intake = source_intake
+        intake.rename(self.origin.transforms)
+        intake.on_gap = self.interrupt
+        intake.on_control = self._controlled
+        intake.on_sign = self._lives
+        return intake
+
+    def _store_sourced(self, subject: bytes, block: bytes, payload: bytes, seq: int, _: int) -> bool:
+        line = self._source_intake.source_line(subject, seq)
+        return store_sourced(self._stream, self._source_intake.target(subject), block, payload, line)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self, position: Position | None = None) -> None:
+        """Ask for messages, soon; a source goes on behind `position`."""
+        if position is not None:
+            self.intake.sseq = position.seq
+            self.identity = position.identity
+        self._step(Event.START)
+        self._plan()
+
+    def stop(self) -> None:
+        self._step(Event.STOP)
+        self._let_go()
+
+    def remove(self) -> None:
+        """The configuration has it no more: its consumer goes, too, if it is one that stays."""
+        self.stop()
+        if self.origin.config.consumer is None:
+            self._world.publish(self.origin.delete_subject(), b"")
+
+    def follow(self, origin: Origin) -> None:
+        """The configuration says the same in other words; only the consumer's name may be another."""
+        before, self.origin = self.origin, origin
+        if before.consumer_name != origin.consumer_name and self.life.state is State.FLOWING:
+            self._world.publish(before.delete_subject(), b"")
+            self.interrupt()
+
+    def appeared(self) -> None:
+        """The origin was created just now: no need to wait any longer."""
+        if self.life.state is State.WAITING and self.life.failures:
+            self.life.hope()
+            self._plan()
+
+    def interrupt(self) -> None:
+        """Something is missing, or nothing comes: ask anew."""
+        self._step(Event.INTERRUPTED)
+        if self.life.state is State.WAITING:
+            self._let_go()
+            self._plan()
+
+    def _step(self, event: Event) -> None:
+        self.life.step(event, self._world.now_ns())
+
+    def _let_go(self) -> None:
+        self.intake.close()
+        for handle in (self._reply, self._messages):
+            if handle is not None:
+                self._world.release(handle)
+        self._reply = self._messages = None
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _plan(self) -> None:
+        self._cancel()
+        jitter = random.randrange(times.LEAST_JITTER_NS, times.MOST_JITTER_NS)
+        delay = self.life.delay_ns(self._world.now_ns(), jitter)
+        self._timer = self._world.call_later(delay / _NS, self._ask)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        self._timer = None
+        self._step(Event.DUE)
+        self.error = None
+        self._dialect = Dialect.IDENTITY if self.origin.kind is Kind.SOURCE else Dialect.SOURCING
+        self._start = self._where_to_start()
+        self._deliver = self.origin.new_deliver_subject()
+        self._send()
+
+    def _send(self) -> None:
+        reply = self.origin.new_reply_subject().encode()
+        if self._reply is not None:
+            self._world.release(self._reply)
+        self._reply = self._world.serve(reply, self._answered)
+        wait = times.ANSWER_WAIT_NS if self.origin.config.consumer is None else times.RESET_WAIT_NS
+        self._cancel()
+        self._timer = self._world.call_later(wait / _NS, self._waited_in_vain)
+        subject, block, body = self.origin.request(self._start, self._deliver, self._dialect, self.identity)
+        self._world.publish(subject, body, reply=reply, headers=block)
+
+    def _where_to_start(self) -> Start:
+        log, config = self._stream.log, self.origin.config
+        if self.origin.kind is Kind.MIRROR:
+            if log.last_seq or log.first_seq > 1:
+                return Start(log.last_seq + 1)
+            return Start(config.opt_start_seq) if config.opt_start_seq else Start(0, config.opt_start_time)
+        if self.intake.sseq:
+            return Start(self.intake.sseq + 1)
+        if config.opt_start_seq:
+            return Start(config.opt_start_seq)
+        last = Time(log.last_timestamp) if log.last_timestamp else None
+        if config.opt_start_time is not None:
+            later = last is not None and int(config.opt_start_time) < int(last)
+            return Start(0, last if later else config.opt_start_time)
+        if log.first_seq > 1 and not self._recreated:
+            return Start(0, last)  # it had messages, and nobody knows whose: go on with what came since
+        return Start()
+
+    def _waited_in_vain(self) -> None:
+        self._timer = None
+        self._refused(None)
+
+    def _refused(self, error: ErrorBody | None) -> None:
+        self.error = error
+        self._step(Event.REFUSED)
+        self._let_go()
+        self._plan()
+
+    # -- the answer -------------------------------------------------------------------------------
+
+    def _answered(self, request: Request) -> None:
+        if self.life.state is not State.ASKING:
+            return
+        try:
+            answer: Any = json.loads(request.payload)
+            error = answer.get("error")
+        except (ValueError, AttributeError):
+            self._refused(ApiError(Err.INVALID_JSON, err="not an answer").body)
+            return
+        if error:
+            self._take_error(error)
+        elif not answer.get("name") or not isinstance(answer.get("config"), dict):
+            self._refused(self._setup_error("invalid consumer create response"))
+        elif self._lacks_acks(answer["config"]):
+            is_mirror = self.origin.kind is Kind.MIRROR
+            self._refused(
+                ApiError(
+                    Err.MIRROR_CONSUMER_REQUIRES_FLOW_CONTROL_ACK
+                    if is_mirror
+                    else Err.SOURCE_CONSUMER_REQUIRES_FLOW_CONTROL_ACK
+                ).body
+            )
+        else:
+            self._accepted(answer, headers.find(request.headers, _IDENTITY) or b"")
+
+    def _setup_error(self, text: str) -> ErrorBody:
+        is_mirror = self.origin.kind is Kind.MIRROR
+        err = Err.MIRROR_CONSUMER_SETUP_FAILED if is_mirror else Err.SOURCE_CONSUMER_SETUP_FAILED
+        return ApiError(err, err=text).body
+
+    def _lacks_acks(self, config: dict[str, Any]) -> bool:
+        """A consumer that somebody else made has to know what we have stored."""
+        return self.origin.config.consumer is not None and config.get("ack_policy") != (
+            AckPolicy.FLOW_CONTROL.value
+        )
+
+    def _take_error(self, error: dict[str, Any]) -> None:
+        code = error.get("err_code", 0)
+        if code == _OTHER_IDENTITY and self.origin.kind is Kind.SOURCE:
+            self.intake.sseq = 0
+            self.identity = ""
+            self._recreated = True
+            self._step(Event.OTHER_ORIGIN)
+            self._let_go()
+            self._plan()
+            return
+        last = Dialect.SOURCING if self.origin.config.consumer is not None else Dialect.PLAIN
+        if code in _NOT_UNDERSTOOD and self._dialect is not last:
+            self._dialect = _DIALECTS[_DIALECTS.index(self._dialect) + 1]
+            self._send()
+            return
+        self._refused(ErrorBody(error.get("code", 0), code, error.get("description", "")))
+
+    def _accepted(self, answer: dict[str, Any], identity: bytes) -> None:
+        self._step(Event.ACCEPTED)
+        self._cancel()
+        self._world.release(self._reply)
+        self._reply = None
+        delivered = int((answer.get("delivered") or {}).get("stream_seq", 0))
+        if self.origin.kind is Kind.MIRROR:
+            self._catch_up(delivered)
+        else:
+            self._know(identity.decode(errors="replace"))
+            self.intake.sseq = max(self.intake.sseq, delivered)
+        durable = self.origin.config.consumer
+        deliver = answer["config"].get("deliver_subject", "") if durable is None else durable.deliver_subject
+        self.intake.open(answer["name"].encode())
+        self._lives()
+        self._watch_silence()
+        if not answer.get("num_pending") and self._stream.log.messages:
+            self._answer_for_origin()
+        self._messages = self._world.capture(deliver.encode(), self.intake.take)
+
+    def _catch_up(self, delivered: int) -> None:
+        """A mirror has nothing of what lies before the first message that it will get."""
+        log = self._stream.log
+        if log.last_seq < delivered:
+            if log.messages:
+                log.skip_to(delivered, log.last_timestamp)
+            else:
+                self._stream.retention.purge(None, delivered + 1, 0)
+            self._stream.ingest.tell()
+        self.intake.sseq = max(delivered, log.last_seq)
+
+    def _know(self, identity: str) -> None:
+        """The origin tells who it is."""
+        if self._recreated or (identity and self.identity and identity != self.identity):
+            _log.warning("stream %s: its source %s is a new stream", self._stream.name, self.origin.name)
+            self.intake.sseq = 0
+        self.identity = identity
+        self._recreated = False
+        name, filters, destinations = self.origin.index_name.encode().split(b" ", 2)
+        self._source_intake.describe(
+            b"%b: %b " % (names.STREAM_SOURCE.encode(), name),
+            b" %b %b " % (filters, destinations),
+            b" %b" % identity.encode() if identity else b"",
+        )
+
+    # -- while it flows ---------------------------------------------------------------------------
+
+    def _lives(self) -> None:
+        """A message came, the first of perhaps many."""
+        self._last_ns = self._world.now_ns()
+        self._world.call_soon(self._took)
+
+    def _took(self) -> None:
+        self._last_ns = self._world.now_ns()
+        self.intake.watch()
+        if self.intake.dseq and self.intake.lag + 1 < _CAUGHT_UP:
+            self._answer_for_origin()
+
+    def _answer_for_origin(self) -> None:
+        if self.origin.kind is Kind.MIRROR and self.life.state is State.FLOWING:
+            self._stream.direct.answer_for(self.origin.name)
+
+    def _watch_silence(self) -> None:
+        left = self._last_ns + times.SILENCE_NS - self._world.now_ns()
+        self._timer = self._world.call_later(max(left, 0) / _NS + 0.001, self._check_silence)
+
+    def _check_silence(self) -> None:
+        self._timer = None
+        if self._world.now_ns() - self._last_ns > times.SILENCE_NS:
+            self.interrupt()
+        else:
+            self._watch_silence()
+
+    def _controlled(self, block: bytes, reply: bytes) -> None:
+        """A heartbeat, or a question whether more may come."""
+        if self.life.state is not State.FLOWING:
+            return
+        intake = self.intake
+        if reply:
+            state = (_LAST_CONSUMER, b"%d" % intake.dseq), (_LAST_STREAM, b"%d" % intake.sseq)
+            answer = headers.make(*state)
+            # Only now the origin may forget the messages, or send more than fits into memory.
+            self._stream.after_commit(lambda: self._world.publish(reply, b"", headers=answer))
+            return
+        last = headers.find(block, _LAST_CONSUMER)
+        if last and last.isdigit() and int(last) > 0 and int(last) != intake.dseq:
+            intake.interrupt()
+            return
+        stalled = headers.find(block, _STALLED)
+        if stalled:
+            self._stream.after_commit(lambda: self._world.publish(stalled, b""))
+
+    # -- what it is like --------------------------------------------------------------------------
+
+    def position(self) -> Position:
+        return Position(self.intake.sseq, self.identity)
+
+    def info(self) -> StreamSourceInfo:
+        config = self.origin.config
+        external = config.external
+        return StreamSourceInfo(
+            name=config.name,
+            external=ExternalStream(external.api, external.deliver) if external is not None else None,
+            lag=self.intake.lag,
+            seq=self.intake.sseq if self.origin.kind is Kind.SOURCE else 0,
+            active=self._world.now_ns() - self._last_ns if self._last_ns else -1,
+            error=self.error,
+            filter_subject=config.filter_subject,
+            subject_transforms=config.subject_transforms,
+        )

@@ -1,0 +1,102 @@
+"""All inflows of one stream: of its mirror, or of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from millstream.jetstream.sourcing.inflow import Inflow
+from millstream.jetstream.sourcing.origin import Asker, Kind, Origin, origins_of
+from millstream.jetstream.sourcing.positions import Position, Positions
+from millstream.jsapi.stream_types import StreamSourceInfo
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream import Stream
+    from millstream.store.fs import FileSystem
+
+
+class Inflows:
+    """A stream without mirror and sources has none, and costs nothing."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._inflows: dict[str, Inflow] = {}  # by index name, in the order of the configuration
+        self._positions = Positions(stream.log, self._current)
+        self._started = False
+
+    def _origins(self) -> list[Origin]:
+        account = self._stream.account
+        return origins_of(self._stream.config, Asker(self._stream.name, account.name, account.domain))
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def recover(self, fs: FileSystem, folder: str) -> None:
+        """A restart: read how far the sources had come, as far as messages do not tell."""
+        if self._stream.config.sources:
+            self._positions.load(fs, folder)
+
+    def start(self) -> None:
+        self._started = True
+        self._add(self._origins())
+
+    def stop(self) -> None:
+        self._started = False
+        for inflow in self._inflows.values():
+            inflow.stop()
+
+    def configure(self) -> None:
+        """The stream has another configuration: only what changed is begun or ended."""
+        if not self._started:
+            return
+        origins = {origin.index_name: origin for origin in self._origins()}
+        kept: dict[str, Inflow] = {}
+        for name, inflow in self._inflows.items():
+            if name in origins and inflow.origin.kind is origins[name].kind:
+                inflow.follow(origins[name])
+                kept[name] = inflow
+            else:
+                inflow.remove()
+        self._inflows = kept
+        self._add([origin for name, origin in origins.items() if name not in kept])
+        self._inflows = {name: self._inflows[name] for name in origins}
+
+    def _add(self, origins: list[Origin]) -> None:
+        sources = [origin for origin in origins if origin.kind is Kind.SOURCE]
+        found = self._positions.find(sources) if sources else {}
+        for origin in origins:
+            inflow = Inflow(self._stream, origin)
+            self._inflows[origin.index_name] = inflow
+            inflow.start(found.get(origin.index_name))
+
+    def appeared(self, name: str) -> None:
+        """A stream of this name was created in the account."""
+        for inflow in self._inflows.values():
+            if inflow.origin.is_local and inflow.origin.name == name:
+                inflow.appeared()
+
+    # -- what survives ----------------------------------------------------------------------------
+
+    def _current(self) -> dict[str, Position]:
+        return {
+            name: inflow.position()
+            for name, inflow in self._inflows.items()
+            if inflow.origin.kind is Kind.SOURCE
+        }
+
+    def next_write(self, fs: FileSystem, folder: str) -> Callable[[], None] | None:
+        """What must be on disk before the next commit, or nothing."""
+        if not self._inflows or not self._stream.config.sources or not self._positions.due():
+            return None
+        return self._positions.next_write(fs, folder)
+
+    # -- what they are like -----------------------------------------------------------------------
+
+    def mirror(self) -> StreamSourceInfo | None:
+        infos = self._infos(Kind.MIRROR)
+        return infos[0] if infos else None
+
+    def sources(self) -> list[StreamSourceInfo]:
+        return self._infos(Kind.SOURCE)
+
+    def _infos(self, kind: Kind) -> list[StreamSourceInfo]:
+        return [inflow.info() for inflow in self._inflows.values() if inflow.origin.kind is kind]

@@ -1,0 +1,273 @@
+"""The way of a message from an origin's consumer into the stream: is it the next one, then it is stored.
+
+On the path of a message, so compiled.  A delivery tells in its reply subject where it stands:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
+
+`dseq` counts what the consumer delivered, so a gap in it means that something was lost on the way, and the
+intake closes until there is another consumer.  A gap in `sseq` alone means that the origin has no such
+messages, or that they are not wanted.
+
+    MirrorIntake  the same sequence, timestamp and headers; what the origin does not have is skipped
+    SourceIntake  a new sequence and timestamp, and a header that tells the origin (``source_header``)
+
+Messages with headers that mean something, and streams with rules that need a second look, take the long
+way through ``storing``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.base.buffer import GrowingBuffer, equal_bytes
+from millstream.jetstream.incoming import MARK_SOURCE
+from millstream.jetstream.ingest import Ingest
+from millstream.protocol.headers import START
+from millstream.protocol.parser import Frame
+from millstream.store.log import Log
+
+_MARK_SOURCE = MARK_SOURCE
+_START = START
+_START_SIZE = len(START)
+_CONTROL = b"NATS/1.0 100 "
+_OURS = b"\r\nNats-"  # what all headers that mean something begin with
+_END = b"\r\n\r\n"
+_END_SIZE = len(_END)
+_DOT = 46
+_ZERO = 48
+_ACK_START = b"$JS.ACK."
+_TOKENS_V1 = 9
+_TOKENS_V2 = 11
+_MOST_DIGITS = 20
+_MOST_DIGITS_READ = 19  # a signed number holds them, or turns negative
+_MOST_SUBJECTS = 1024  # whose destinations are remembered
+
+# A message: subject, headers, payload, sequence, timestamp; the answer is whether it is stored.
+Store = Callable[[bytes, bytes, bytes, int, int], bool]
+
+
+class Intake:
+    """What the two have in common.  `stream` has ``straight``: messages may take the short way."""
+
+    def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
+        self.sseq = 0  # the last sequence of the origin that is dealt with
+        self.dseq = 0  # the last one that its consumer delivered
+        self.lag = 0  # messages that the origin has beyond
+        self.on_control: Callable[[bytes, bytes], None] | None = None  # headers and reply
+        self.on_gap: Callable[[], None] | None = None
+        self.on_sign: Callable[[], None] | None = None  # the first sign of life since ``watch``
+        self._stream = stream
+        self._log = log
+        self._ingest = ingest
+        self._store = store
+        self._consumer = b""  # whose deliveries count; empty: nobody's
+        self._prefix = b""  # of their reply subjects, once one has come
+        self._told = False
+        self._position = 0
+        self._transforms: list[Any] = []
+        self._renamed: dict[bytes, bytes] = {}
+
+    def open(self, consumer: bytes) -> None:
+        """Take what this consumer delivers, from its first message on."""
+        self._consumer = consumer
+        self._prefix = b""
+        self.dseq = 0
+
+    def close(self) -> None:
+        """Take nothing until there is another consumer."""
+        self._consumer = b""
+        self._prefix = b""
+
+    def rename(self, transforms: list[Any]) -> None:
+        """Store messages under other subjects."""
+        self._transforms = transforms
+        self._renamed = {}
+
+    def watch(self) -> None:
+        """Tell of the next sign of life."""
+        self._told = False
+
+    def take(self, subject: bytes, frame: Frame) -> None:
+        """A message on the deliver subject; the frame is only lent."""
+        if not self._told:
+            self._told = True
+            if self.on_sign is not None:
+                self.on_sign()
+        if frame.header_size > 0 and frame.header_size == frame.body_size and self._is_control(frame):
+            return
+        if not self._is_ours(frame):
+            return
+        deliveries = self._next_number(frame)
+        sseq = self._next_number(frame)
+        dseq = self._next_number(frame)
+        timestamp = self._next_number(frame)
+        pending = self._next_number(frame)
+        if deliveries != 1 or sseq <= 0 or dseq <= 0 or timestamp < 0 or pending < 0:
+            return
+        if sseq <= self.sseq:
+            if dseq == self.dseq + 1:  # known already, but it was delivered
+                self.dseq = dseq
+            return
+        if dseq != self.dseq + 1:
+            self.interrupt()
+            return
+        if not self._keep(subject, frame, sseq, timestamp):
+            self.interrupt()
+            return
+        self.sseq = sseq
+        self.dseq = dseq
+        self.lag = pending - 1 if pending > 0 else 0
+
+    def _is_control(self, frame: Frame) -> bool:
+        """Whether the consumer says something itself, which is passed on."""
+        if not equal_bytes(frame.buf, frame.body_start, _CONTROL):
+            return False
+        if self.on_control is not None:
+            self.on_control(frame.headers(), frame.reply())
+        return True
+
+    def interrupt(self) -> None:
+        """What comes now can not be used."""
+        self.close()
+        if self.on_gap is not None:
+            self.on_gap()
+
+    def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
+        raise NotImplementedError
+
+    def _is_plain(self, frame: Frame) -> bool:
+        """Whether no header means anything."""
+        if frame.header_size <= 0:
+            return True
+        return frame.buf.find(_OURS, frame.body_start, frame.body_start + frame.header_size) < 0
+
+    def target(self, subject: bytes) -> bytes:
+        """The subject to store a message under."""
+        found = self._renamed.get(subject)
+        if found is None:
+            found = subject
+            for transform in self._transforms:
+                renamed = transform.apply(subject)
+                if renamed is not None:
+                    found = renamed
+                    break
+            if len(self._renamed) >= _MOST_SUBJECTS:
+                self._renamed.clear()
+            self._renamed[subject] = found
+        return found
+
+    # -- reply subjects ---------------------------------------------------------------------------
+
+    def _is_ours(self, frame: Frame) -> bool:
+        """Whether our consumer delivers this; then ``_next_number`` reads what it says."""
+        prefix = self._prefix
+        if len(prefix) > 0 and equal_bytes(frame.buf, frame.reply_start, prefix):
+            self._position = frame.reply_start + len(prefix)
+            return True
+        return self._learn(frame)
+
+    def _learn(self, frame: Frame) -> bool:
+        """Find out how the reply subjects of our consumer begin."""
+        reply = frame.reply()
+        if not self._consumer or not reply.startswith(_ACK_START):
+            return False
+        tokens = reply.split(b".")
+        if len(tokens) == _TOKENS_V1:
+            place = 3
+        elif len(tokens) >= _TOKENS_V2:
+            place = 5
+        else:
+            return False
+        if tokens[place] != self._consumer:
+            return False
+        self._prefix = b".".join(tokens[: place + 1]) + b"."
+        self._position = frame.reply_start + len(self._prefix)
+        return True
+
+    def _next_number(self, frame: Frame) -> int:
+        """The decimal number at the position, which moves behind its dot; -1 if there is none."""
+        p = frame.buf
+        at = self._position
+        end = frame.reply_start + frame.reply_size
+        start = at
+        value = 0
+        while at < end and p[at] != _DOT:
+            digit = p[at] - _ZERO
+            if digit < 0 or digit > 9 or at - start >= _MOST_DIGITS_READ:
+                return -1
+            value = value * 10 + digit
+            at += 1
+        self._position = at + 1
+        return value if at > start else -1
+
+
+class MirrorIntake(Intake):
+    """Of a mirror."""
+
+    def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
+        log = self._log
+        if log.last_seq >= sseq:  # somebody else used the sequence up, a purge for example
+            self.sseq = log.last_seq
+            return False
+        if len(self._transforms) > 0:
+            subject = self.target(subject)
+        if not self._stream.straight or not self._is_plain(frame):
+            return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
+        if sseq > log.last_seq + 1:
+            log.skip_to(sseq - 1, timestamp)
+        header_size = frame.header_size if frame.header_size > 0 else 0
+        log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, timestamp, 0)
+        if self._ingest.limit is not None:
+            self._ingest.limit(subject)
+        self._ingest.tell()
+        return True
+
+
+class SourceIntake(Intake):
+    """Of one source."""
+
+    def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
+        Intake.__init__(self, stream, log, ingest, store)
+        self._before = b""  # in the header, up to the sequence
+        self._between = b""  # from there to the subject
+        self._behind = b""  # and what follows it
+        self._buffer = GrowingBuffer()
+
+    def describe(self, before: bytes, between: bytes, behind: bytes) -> None:
+        """What the header says beside sequence and subject."""
+        self._before = before
+        self._between = between
+        self._behind = behind
+
+    def source_line(self, subject: bytes, sseq: int) -> bytes:
+        """The header for one message, with its line's end."""
+        return b"%b%d%b%b%b\r\n" % (self._before, sseq, self._between, subject, self._behind)
+
+    def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
+        if not self._stream.straight or not self._is_plain(frame):
+            return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
+        buffer = self._buffer
+        header_size = frame.header_size if frame.header_size > 0 else 0
+        room = len(self._before) + _MOST_DIGITS + len(self._between) + len(subject) + len(self._behind)
+        buffer.reserve(room + frame.body_size + _START_SIZE + _END_SIZE)
+        if header_size > _START_SIZE:
+            buffer.put(frame.buf, frame.body_start, header_size - 2)
+        else:
+            buffer.put(_START, 0, _START_SIZE)
+        buffer.put(self._before, 0, len(self._before))
+        buffer.put_number(sseq)
+        buffer.put(self._between, 0, len(self._between))
+        buffer.put(subject, 0, len(subject))
+        buffer.put(self._behind, 0, len(self._behind))
+        buffer.put(_END, 0, _END_SIZE)
+        block_size = buffer.size
+        buffer.put(frame.buf, frame.body_start + header_size, frame.body_size - header_size)
+        size = buffer.size
+        source = buffer.take()
+        if len(self._transforms) > 0:
+            subject = self.target(subject)
+        now = self._ingest.timestamp()
+        self._log.append(subject, source, 0, block_size, size, now, _MARK_SOURCE)
+        if self._ingest.limit is not None:
+            self._ingest.limit(subject)
+        self._ingest.tell()
+        return True

@@ -1,0 +1,217 @@
+"""What a mirror or source is configured to read, and how it asks for that.
+
+Everything is said in the JetStream API, to a subject of the own account.  It is answered here, or through
+imports in another account or domain (`external`), or at the other end of a link: nobody who asks can tell.
+
+Pure: from configurations to names, subjects and bodies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from millstream.base.ids import nuid, short_hash
+from millstream.jsapi import headers as names
+from millstream.jsapi.codec import encode
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.names import API_PREFIX
+from millstream.jsapi.requests import CreateConsumerRequest
+from millstream.jsapi.stream_types import StreamConfig, StreamSource
+from millstream.protocol import headers
+from millstream.subjects.transform import SubjectTransform
+
+_ALL: Final = ">"
+_LIST: Final = "\f"  # joins filters and destinations within an index name
+_NS: Final = 1_000_000_000
+_ACK_WAIT_NS: Final = 22 * 3600 * _NS
+_HEARTBEAT_NS: Final = _NS
+_INACTIVE_NS: Final = 10 * _NS
+_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
+_IDENTITY: Final = names.STREAM_IDENTITY.encode()
+
+
+class Kind(Enum):
+    MIRROR = ("JS_MIRROR_", "_nats.mirror.", "M")
+    SOURCE = ("JS_SRC_", "_nats.src.", "S")
+
+    @property
+    def name_prefix(self) -> str:
+        return self.value[0]
+
+    @property
+    def metadata_prefix(self) -> str:
+        return self.value[1]
+
+    @property
+    def letter(self) -> str:
+        """Of the subjects that messages are delivered on."""
+        return self.value[2]
+
+
+class Start(NamedTuple):
+    """Where to begin: at a sequence, at a time, or with everything."""
+
+    seq: int = 0
+    time: Time | None = None
+
+
+class Dialect(Enum):
+    """What the other server is taken to understand; each is tried when the one before was refused."""
+
+    IDENTITY = "tells a stream from one that had its name before"
+    SOURCING = "names the consumer, or keeps it, as its stream needs it"
+    PLAIN = "an older server"
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The stream that wants messages."""
+
+    stream: str
+    account: str
+    domain: str = ""
+
+    @property
+    def stable_hash(self) -> str:
+        words = [self.stream, self.account, self.domain] if self.domain else [self.stream, self.account]
+        return short_hash(" ".join(words))
+
+
+class Origin:
+    """One source of a stream, or what it mirrors."""
+
+    def __init__(self, kind: Kind, config: StreamSource, asker: Asker, siblings: list[StreamSource]) -> None:
+        self.kind = kind
+        self.config = config
+        self.asker = asker
+        self.index_name = index_name(config)
+        self.consumer_name = kind.name_prefix + self._hash(siblings)
+        self.transforms = [
+            SubjectTransform(each.src or _ALL, each.dest) for each in config.subject_transforms if each.dest
+        ]
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a stream of the same account."""
+        return self.config.external is None
+
+    def _hash(self, siblings: list[StreamSource]) -> str:
+        stable = self.asker.stable_hash
+        if self.kind is Kind.MIRROR:
+            return stable
+        if sum(other.name == self.config.name for other in siblings) > 1:
+            return short_hash(f"{stable} {self.index_name}")
+        return short_hash(stable)
+
+    # -- subjects ---------------------------------------------------------------------------------
+
+    def new_deliver_subject(self) -> str:
+        external = self.config.external
+        start = external.deliver if external is not None and external.deliver else "$JS"
+        return f"{start}.{self.kind.letter}.{_token()}".replace("..", ".")
+
+    def new_reply_subject(self) -> str:
+        return f"$JSC.R.{_token()}"
+
+    def _api(self, request: str) -> bytes:
+        prefix = API_PREFIX
+        external = self.config.external
+        own = f"$JS.{self.asker.domain}.API"
+        if external is not None and external.api.rstrip(".") != own:
+            prefix = external.api
+        return f"{prefix}.{request}".replace("..", ".").encode()
+
+    def delete_subject(self) -> bytes:
+        """To remove the consumer if it outlives us."""
+        return self._api(f"CONSUMER.DELETE.{self.name}.{self.consumer_name}")
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def request(
+        self, start: Start, deliver: str, dialect: Dialect, identity: str
+    ) -> tuple[bytes, bytes | None, bytes]:
+        """Subject, headers and body of the request for a consumer."""
+        if self.config.consumer is not None:
+            subject = self._api(f"CONSUMER.RESET.{self.name}.{self.config.consumer.name}")
+            return subject, self._headers(dialect, identity), b""
+        config = self._consumer_config(start, deliver, dialect)
+        body = encode(CreateConsumerRequest(stream_name=self.name, config=config))
+        verb = f"CONSUMER.CREATE.{self.name}"
+        if config.filter_subject:
+            verb = f"{verb}.{config.name}.{config.filter_subject}"
+        return self._api(verb), self._headers(dialect, identity), body
+
+    def _headers(self, dialect: Dialect, identity: str) -> bytes | None:
+        if dialect is Dialect.PLAIN or (self.kind is Kind.MIRROR and self.config.consumer is not None):
+            return None
+        if self.kind is Kind.SOURCE and dialect is Dialect.IDENTITY:
+            return headers.make((_LEVEL, b"5"), (_IDENTITY, identity.encode()))
+        return headers.make((_LEVEL, b"4"))
+
+    def _consumer_config(self, start: Start, deliver: str, dialect: Dialect) -> ConsumerConfig:
+        prefix = self.kind.metadata_prefix
+        metadata = {f"{prefix}stream": self.asker.stream, f"{prefix}acc": self.asker.account}
+        if self.asker.domain:
+            metadata[f"{prefix}domain"] = self.asker.domain
+        is_plain = dialect is Dialect.PLAIN
+        config = ConsumerConfig(
+            name=f"{self.consumer_name}_{short_hash(nuid())}" if is_plain else self.consumer_name,
+            ack_policy=AckPolicy.NONE,
+            ack_wait=_ACK_WAIT_NS,
+            max_deliver=1,
+            flow_control=True,
+            deliver_subject=deliver,
+            idle_heartbeat=_HEARTBEAT_NS,
+            inactive_threshold=_INACTIVE_NS,
+            direct=True,
+            sourcing=not is_plain,
+            metadata=metadata,
+        )
+        if start.time is not None:
+            config.deliver_policy = DeliverPolicy.BY_START_TIME
+            config.opt_start_time = start.time
+        elif start.seq:
+            config.deliver_policy = DeliverPolicy.BY_START_SEQUENCE
+            config.opt_start_seq = start.seq
+        filters = [each.src for each in self.config.subject_transforms]
+        if self.config.filter_subject:
+            config.filter_subject = self.config.filter_subject
+        elif len(filters) == 1:
+            config.filter_subject = filters[0]
+        else:
+            config.filter_subjects = filters
+        return config
+
+
+def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
+    """All that a stream takes messages from, in the order of its configuration."""
+    if config.mirror is not None:
+        return [Origin(Kind.MIRROR, config.mirror, asker, [])]
+    return [Origin(Kind.SOURCE, source, asker, config.sources) for source in config.sources]
+
+
+def index_name(source: StreamSource) -> str:
+    """What tells the sources of a stream apart: the origin, its filters and their destinations."""
+    name = source.name
+    if source.external is not None:
+        name += f":{short_hash(source.external.api)}"
+    if source.consumer is not None:
+        name += f":C={short_hash(source.consumer.name)}"
+    if source.subject_transforms:
+        filters = _LIST.join(each.src or _ALL for each in source.subject_transforms)
+        destinations = _LIST.join(each.dest or _ALL for each in source.subject_transforms)
+    else:
+        filters, destinations = source.filter_subject or _ALL, _ALL
+    return f"{name} {filters} {destinations}"
+
+
+def _token() -> str:
+    return short_hash(nuid())

@@ -1,0 +1,44 @@
+"""`Nats-Stream-Source`: where a message of a stream with sources comes from.
+
+    <origin> <sequence there> <filters> <destinations> <subject there>[ <identity of the origin>]
+
+The first, third and fourth field together name one source of the stream; lists within them are joined by
+form feeds.  Older servers wrote the first two fields only, or the reply subject of the delivery:
+
+    <origin> <sequence>
+    $JS.ACK.<origin>.<consumer>.<deliveries>.<sequence>.…
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from millstream.jsapi.ack_subject import read_ack_subject
+from millstream.jsapi.names import ACK_PREFIX
+
+
+class SourcePosition(NamedTuple):
+    """What the header says."""
+
+    origin: str
+    index_name: str  # of the source; empty if the header is too old to tell
+    seq: int
+    identity: str = ""
+
+
+def parse(value: str) -> SourcePosition | None:
+    """The header's meaning; None if it has none."""
+    if value.startswith(ACK_PREFIX):
+        delivery = read_ack_subject(value)
+        return None if delivery is None else SourcePosition(delivery.stream, "", delivery.stream_seq)
+    fields = value.split(" ")
+    if len(fields) == 2:
+        return SourcePosition(fields[0], "", _number(fields[1]))
+    if len(fields) < 4:
+        return None
+    identity = fields[5] if len(fields) >= 6 else ""
+    return SourcePosition(fields[0], f"{fields[0]} {fields[2]} {fields[3]}", _number(fields[1]), identity)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

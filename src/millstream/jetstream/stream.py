@@ -1,0 +1,426 @@
+"""A stream: a log, its configuration, and the rules about what it takes and keeps.
+
+A message on one of its subjects comes in through ``ingest``.  Without headers, on a stream without special
+rules, it goes straight to the log; everything else goes through ``publishing``.  Publishers are
+answered when the commit that has their message is done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.jetstream.batch import Batches
+from millstream.jetstream.consumers.manager import ConsumerManager
+from millstream.jetstream.counter import Counters
+from millstream.jetstream.dedupe import Dedupe
+from millstream.jetstream.direct import DirectGet
+from millstream.jetstream.fast_batch import FastBatches
+from millstream.jetstream.ingest import Ingest
+from millstream.jetstream.publishing import Publishing
+from millstream.jetstream.retention import Retention
+from millstream.jetstream.schedule import Schedules
+from millstream.jetstream.sourcing.inflows import Inflows
+from millstream.jetstream.traced_publish import trace_publish
+from millstream.jetstream.ttl import Expiry
+from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import ZERO_TIME, Time
+from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
+from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
+from millstream.protocol.replies import Replies
+from millstream.store.blocks import BLOCK_SIZE
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+from millstream.subjects.transform import SubjectTransform
+
+if TYPE_CHECKING:
+    from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.ports import Cancel
+    from millstream.store.log import Log
+
+_log = logging.getLogger("millstream.jetstream")
+
+_RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
+
+
+class Stream:
+    """One stream of one account."""
+
+    def __init__(
+        self, account: AccountJetStream, config: StreamConfig, created_ns: int, log: Log, *, sync: bool
+    ) -> None:
+        self.account = account
+        self.world = account.world
+        self.config = config
+        self.created_ns = created_ns
+        self.log = log
+        self.in_memory = config.storage is StorageType.MEMORY
+        self._sync_by_default = sync
+        self.sync = sync
+        self.counted = 0  # bytes that are in the sums of account and server
+        self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
+        self.dedupe = Dedupe(config.duplicate_window)
+        self.retention = Retention(self)
+        self.publishing = Publishing(self)
+        self.direct = DirectGet(self)
+        self.expiry = Expiry(self)
+        self.counters = Counters(self)
+        self.batches = Batches(self)
+        self.fast_batches = FastBatches(self)
+        self.schedules = Schedules(self)
+        self.consumers = ConsumerManager(self)
+        self.inflows = Inflows(self)
+        self.transform: SubjectTransform | None = None
+        self.republish: SubjectTransform | None = None
+        self._handles: list[Any] = []
+        self._started = False
+        self.ingest: Ingest = Ingest(
+            log,
+            self.dedupe,
+            self.batches.staging,
+            self.world.now_ns,
+            lambda: account.committer.dirty(self),
+            self.publishing.publish,
+        )
+        self._waiting_acks = Replies()
+        self._committing_acks = Replies()
+        self._durable_acks = Replies()  # may be sent
+        self._after: list[Callable[[], None]] = []
+        self._committing_after: list[Callable[[], None]] = []
+        self._durable_after: list[Callable[[], None]] = []
+        self._outcome: list[Callable[[StoreError | None], None]] = []
+        self._committing_outcome: list[Callable[[StoreError | None], None]] = []
+        self._durable_outcome: list[Callable[[StoreError | None], None]] = []
+        self._ack_start = b""
+        self._retry: Cancel | None = None
+        self._damages_told = 0
+        self._tell_again: Cancel | None = None
+        self._purged = False
+        self.backlogged = False  # so much waits for the disk that nothing more is taken
+        self.straight = False  # messages may go straight to the log
+        self._crowded = False  # the server has no room for anything
+        self.configure(config)
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def consumer_count(self) -> int:
+        return self.consumers.count
+
+    def configure(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked."""
+        before, self.config = self.config, config
+        self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
+        compressed = config.compression is not Compression.NONE and not self.in_memory
+        self.log.block_size = BLOCK_SIZE if compressed else 0
+        self.dedupe.window_ns = config.duplicate_window
+        self._ack_start = pub_ack_start(config.name, self.account.domain)
+        transform = config.subject_transform
+        self.transform = (
+            SubjectTransform(transform.src, transform.dest) if transform and transform.dest else None
+        )
+        republish = config.republish
+        self.republish = (
+            SubjectTransform(republish.src or ">", republish.dest) if republish and republish.dest else None
+        )
+        self._choose_path()
+        if not config.allow_atomic:
+            self.batches.stop()
+        if not config.allow_batched:
+            self.fast_batches.stop()
+        if before.retention is not config.retention:
+            if not self.has_interest(b">"):
+                self.log.remove_below(self.log.last_seq + 1)
+            self.consumers.retention_changed()
+        self.retention.enforce()
+        if self._started:
+            self.retention.start()
+            self.account.committer.compactor.consider(self)
+            self.direct.start()
+            self.inflows.configure()
+
+    def _choose_path(self) -> None:
+        """The short way is for streams without a rule that needs a second look at a message."""
+        config = self.config
+        self._crowded = self.account.resources.exhausted(config.storage)
+        self.ingest.limit = self.retention.stored if self.retention.limited else None
+        self.straight = not (
+            self.failure
+            or self.transform
+            or self.republish
+            or config.sealed
+            or config.max_msg_size > 0
+            or config.no_ack
+            or config.allow_msg_counter
+            or config.allow_batched
+            or config.subject_delete_marker_ttl
+            or config.retention is not RetentionPolicy.LIMITS
+            or (self.retention.limited and config.discard is DiscardPolicy.NEW)
+            or self.account.limit(config.storage) >= 0
+            or self._crowded
+        )
+        self.ingest.plain = self.straight
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
+        return self.config.retention is not RetentionPolicy.INTEREST or self.consumers.interest.wants(subject)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take messages from now on."""
+        self._started = True
+        self.log.losses.listener = lambda: self.account.committer.dirty(self)  # which removes them for good
+        self.notice_damage()
+        self.retention.start()
+        self.expiry.start()
+        self.schedules.start()
+        self.direct.start()
+        self.consumers.start()
+        self.account.committer.compactor.consider(self)
+        self.listen_anew()
+        self.inflows.start()
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles.clear()
+        self._started = False
+        for timer in (self._retry, self._tell_again):
+            if timer is not None:
+                timer.cancel()
+        self.retention.stop()
+        self.expiry.stop()
+        self.schedules.stop()
+        self.batches.stop()
+        self.fast_batches.stop()
+        self.direct.stop()
+        self.inflows.stop()
+
+    def abandon(self) -> None:
+        """The stream is gone: whoever waits for it learns that."""
+        self._tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
+
+    def listen_anew(self) -> None:
+        """After the subjects changed."""
+        for handle in self._handles:
+            self.world.release(handle)
+        self._handles = [
+            self.world.capture(subject.encode(), self.ingest.take, partial(trace_publish, self))
+            for subject in self.config.subjects
+        ]
+
+    # -- messages in ------------------------------------------------------------------------------
+
+    def acknowledge(self, reply: bytes, seq: int, end: bytes = PUB_ACK_END) -> None:
+        """Answer a publisher once everything up to `seq` is durable."""
+        if reply and not self.config.no_ack:
+            self.ingest.acknowledge(reply, seq, end)
+        else:
+            self.ingest.tell()
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call back when everything done so far is durable, however long that takes."""
+        self._after.append(callback)
+        self.ingest.tell()
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        self._outcome.append(callback)
+        self.ingest.tell()
+
+    # -- commits (see ``committer``) --------------------------------------------------------------
+
+    def commit_begins(self) -> None:
+        waiting, self._waiting_acks = self._waiting_acks, Replies()
+        waiting.extend(self.ingest.hand_over())
+        if self._committing_acks.count:
+            self._committing_acks.extend(waiting)
+        else:
+            self._committing_acks = waiting
+        self._committing_after, self._after = self._committing_after + self._after, []
+        self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
+
+    def before_commit(self) -> Callable[[], None] | None:
+        return self.account.before_commit(self)
+
+    def commit_waits(self) -> None:
+        self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
+        resources, log = self.account.resources, self.log
+        buffered = sum(segment.pending.size for segment in log.segments[-2:])
+        if (
+            log.last_seq - log.committed > resources.max_buffered_messages
+            or buffered > resources.max_buffered_size
+        ):
+            self.backlogged = True
+            self.ingest.plain = False
+
+    def commit_durable(self) -> None:
+        """Set aside what waited for the commit: the next may begin before publishers are answered."""
+        done, self._committing_acks = self._committing_acks, Replies()
+        if self._durable_acks.count:
+            self._durable_acks.extend(done)
+        else:
+            self._durable_acks = done
+        self._durable_after += self._committing_after
+        self._durable_outcome += self._committing_outcome
+        self._committing_after, self._committing_outcome = [], []
+
+    def commit_ended(self) -> None:
+        acks, self._durable_acks = self._durable_acks, Replies()
+        after, self._durable_after = self._durable_after, []
+        outcome, self._durable_outcome = self._durable_outcome, []
+        self.account.count(self)
+        self.notice_damage()
+        if self.failure is not None:
+            _log.info("stream %s takes messages again", self.name)
+            self.failure = None
+            self._choose_path()
+        elif self.backlogged or self._crowded != self.account.resources.exhausted(self.config.storage):
+            self.backlogged = False
+            self._choose_path()
+        if acks.count:
+            self.world.acknowledge(self._ack_start, acks)
+        self.retention.committed()
+        self.consumers.committed()
+        for callback in after:
+            callback()
+        for told in outcome:
+            told(None)
+
+    def commit_failed(self, error: Exception) -> None:
+        """Publishers get the error, reads go on, and the bytes are tried again.
+
+        So a message that was refused is stored after all when the disk takes writes again.  It cannot be
+        taken back: what it displaced, as the value that a key had before, goes with the same commit, so both
+        would be lost.  Who publishes it again with the same id is answered as for the one that is there.
+        """
+        if not isinstance(error, StoreError):
+            _log.error("stream %s: a commit failed unexpectedly", self.name, exc_info=error)
+            error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
+        if self.failure is None:
+            _log.error("stream %s is read-only: %s", self.name, error)
+            self.account.report_failure(self, error)
+        self.failure = error
+        self._choose_path()
+        acks = self._committing_acks
+        acks.extend(self._waiting_acks)
+        acks.extend(self.ingest.hand_over())
+        self._committing_acks, self._waiting_acks = Replies(), Replies()
+        durable = Replies()
+        for reply, seq, end in acks:
+            if seq <= self.log.committed:
+                durable.add(reply, 0, len(reply), seq, end)
+        if durable.count:
+            self.world.acknowledge(self._ack_start, durable)
+        for reply, seq, _ in acks:
+            if seq > self.log.committed:
+                self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+        self._tell_outcome(error)
+        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+
+    def _tell_outcome(self, error: StoreError) -> None:
+        outcome = self._committing_outcome + self._outcome
+        self._committing_outcome, self._outcome = [], []
+        for told in outcome:
+            told(error)
+
+    # -- messages out -----------------------------------------------------------------------------
+
+    def load(self, seq: int, record: Record) -> bool:
+        """Point `record` at a message; False if it is not there."""
+        return self.log.get(seq, record)
+
+    def notice_damage(self) -> None:
+        """Tell what was found damaged since the last time; if nobody listens now, later."""
+        losses = self.log.losses
+        if len(losses.damages) == self._damages_told:
+            return
+        tell = self.account.advisories.stream_damaged
+        if tell(self.name, losses.messages, losses.bytes, losses.sequences()):
+            self._damages_told = len(losses.damages)
+        elif self._tell_again is None and self._started:
+            self._tell_again = self.world.call_later(_TELL_AGAIN_S, self._notice_again)
+
+    def _notice_again(self) -> None:
+        self._tell_again = None
+        self.notice_damage()
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def purge(self, subject: bytes | None, below: int, keep: int) -> int:
+        """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
+        if self.config.deny_purge:
+            raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
+        purged = self.retention.purge(subject, below, keep)
+        self.consumers.purged(subject)
+        self._purged = self._purged or not (below or keep or subject not in (None, b">"))
+        self.account.committer.dirty(self)
+        return purged
+
+    # -- what it is like --------------------------------------------------------------------------
+
+    def size_of(self, subject: bytes, block: bytes, payload: bytes) -> int:
+        """What a message would add to ``bytes``."""
+        size = len(subject) + len(block) + len(payload)
+        if self.in_memory:
+            return size + 16
+        return size + (34 if block else 30)
+
+    def size_of_stored(self, seq: int) -> int:
+        """What a message that is there adds to ``bytes``."""
+        segment = self.log.segment_of(seq)
+        ordinal = segment.ordinal_of(seq) if segment is not None else -1
+        if segment is None or ordinal < 0:
+            return 0
+        size = segment.size_of(ordinal)
+        if self.in_memory:
+            return size - 10 - (4 if segment.has_headers(ordinal) else 0)
+        return size + 4
+
+    def bytes(self) -> int:
+        """As the reference counts them, which is not what they take on our disk."""
+        log = self.log
+        if self.in_memory:
+            return log.record_bytes - 10 * log.messages - 4 * log.with_headers
+        return log.record_bytes + 4 * log.messages
+
+    def state(self) -> StreamState:
+        log = self.log
+        first_ts = self._first_time()  # before the counts: it may find that the first is damaged
+        first, last = log.first_seq, log.last_seq
+        used = last > 0 or log.messages > 0 or self._purged or self.config.first_seq > 0
+        state = StreamState(
+            messages=log.messages,
+            bytes=self.bytes(),
+            first_seq=first if used or first > 1 else 0,
+            last_seq=last,
+            first_ts=first_ts,
+            last_ts=Time(log.last_timestamp) if log.last_timestamp else ZERO_TIME,
+            num_subjects=log.index.subjects,
+            num_deleted=(last - first + 1) - log.messages if log.messages else 0,
+            consumer_count=self.consumer_count,
+        )
+        self.notice_damage()
+        if log.losses.damages:
+            state.lost = LostStreamData(msgs=log.losses.sequences() or None, bytes=log.losses.bytes)
+        return state
+
+    def _first_time(self) -> Time:
+        """Of the first message, if there is one and it can be read."""
+        record = Record()
+        seq = 0
+        while self.log.messages and seq != self.log.first_seq:
+            seq = self.log.first_seq
+            try:
+                if self.log.get(seq, record):
+                    return Time(record.timestamp)
+            except StoreError as error:  # the rest can be told without it
+                _log.error("%s", error)
+        return ZERO_TIME

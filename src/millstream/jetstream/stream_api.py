@@ -1,0 +1,279 @@
+"""The requests about streams: create, update, info, list, names, delete, purge, messages.
+
+Each handler takes the name in the subject and the body, and returns the answer or raises ``ApiError``;
+``api`` does the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from millstream.jetstream import reading, stream_config
+from millstream.jetstream.bodies import Bodies, is_empty
+from millstream.jetstream.reading import Later
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_time import Time
+from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
+from millstream.jsapi.requests import (
+    MsgDeleteRequest,
+    MsgGetRequest,
+    StreamConfigRequest,
+    StreamInfoRequest,
+    StreamListRequest,
+    StreamNamesRequest,
+    StreamPurgeRequest,
+)
+from millstream.jsapi.responses import (
+    MsgDeleteResponse,
+    MsgGetResponse,
+    StreamCreateResponse,
+    StreamDeleteResponse,
+    StreamInfoResponse,
+    StreamListResponse,
+    StreamNamesResponse,
+    StreamPurgeResponse,
+    StreamUpdateResponse,
+)
+from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo, StreamState
+from millstream.store.record import Record
+from millstream.subjects.match import collide
+
+if TYPE_CHECKING:
+    from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.stream import Stream
+    from millstream.store.log import Log
+
+
+class StreamApi:
+    """The handlers, for one account."""
+
+    def __init__(
+        self, account: AccountJetStream, server_name: str, server_version: str, *, strict: bool
+    ) -> None:
+        self._account = account
+        self._server_name = server_name
+        self._server_version = server_version
+        self._bodies = Bodies(strict=strict)
+
+    # -- configuration ----------------------------------------------------------------------------
+
+    def create(self, name: str, body: bytes) -> StreamCreateResponse:
+        request = self._bodies.read(body, StreamConfigRequest)
+        config = stream_config.check_new(
+            name,
+            request.config,
+            self._configs(),
+            self._account.stream_limits(),
+            pedantic=request.pedantic,
+            storage_named=stream_config.names_storage(body),
+        )
+        stream = self._account.streams.get(name)
+        if stream is None:
+            stream = self._account.add(config)
+            self._account.advisories.stream_created(name)
+        return StreamCreateResponse(info=self._info(stream), did_create=True)
+
+    def update(self, name: str, body: bytes) -> StreamUpdateResponse:
+        request = self._bodies.read(body, StreamConfigRequest)
+        config = stream_config.check_update(
+            name,
+            request.config,
+            self._configs(),
+            self._account.stream_limits(),
+            pedantic=request.pedantic,
+            consumers=self._consumers_of(name),
+        )
+        stream = self._account.stream(name)
+        self._account.update(stream, config)
+        self._account.advisories.stream_updated(name)
+        return StreamUpdateResponse(info=self._info(stream, domain=True))
+
+    def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:
+        stream = self._account.streams.get(name)
+        return {} if stream is None else {each.name: each.config for each in stream.consumers.values()}
+
+    def _configs(self) -> dict[str, StreamConfig]:
+        return {name: stream.config for name, stream in self._account.streams.items()}
+
+    def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
+        if not is_empty(body):
+            raise ApiError(Err.REQUEST_NOT_EMPTY)
+        self._account.delete(self._account.stream(name))
+        self._account.advisories.stream_deleted(name)
+        return StreamDeleteResponse(success=True)
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def info(self, name: str, body: bytes) -> StreamInfoResponse:
+        request = self._bodies.read_optional(body, StreamInfoRequest)
+        stream = self._account.stream(name)
+        info = self._info(stream, domain=True)
+        info.cluster = ClusterInfo(leader=self._server_name)
+        response = StreamInfoResponse(info=info)
+        if request.deleted_details:
+            info.state.deleted = _deleted(stream)
+        if request.subjects_filter:
+            self._add_subjects(stream, request, info.state, response)
+        return response
+
+    def _add_subjects(
+        self, stream: Stream, request: StreamInfoRequest, state: StreamState, response: StreamInfoResponse
+    ) -> None:
+        found = sorted(
+            (subject.decode(errors="replace"), node.count)
+            for subject, node in stream.log.index.match(request.subjects_filter.encode())
+        )
+        if not found:
+            return
+        offset = max(request.offset, 0)
+        state.subjects = dict(found[offset : offset + SUBJECTS_PER_PAGE])
+        response.total, response.offset, response.limit = len(found), offset, SUBJECTS_PER_PAGE
+
+    def names(self, _: str, body: bytes) -> StreamNamesResponse:
+        request = self._bodies.read_optional(body, StreamNamesRequest)
+        found = self._matching(request.subject)
+        offset = min(max(request.offset, 0), len(found))
+        page = [stream.name for stream in found[offset : offset + NAMES_PER_PAGE]]
+        return StreamNamesResponse(
+            total=len(found), offset=offset, limit=NAMES_PER_PAGE, streams=page or None
+        )
+
+    def page(self, _: str, body: bytes) -> StreamListResponse:
+        request = self._bodies.read_optional(body, StreamListRequest)
+        found = self._matching(request.subject)
+        offset = min(max(request.offset, 0), len(found))
+        shown = found[offset : offset + INFOS_PER_PAGE]
+        page = [self._info(stream, domain=True, decorate=False) for stream in shown]
+        return StreamListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, streams=page)
+
+    def _matching(self, subject: str) -> list[Stream]:
+        streams = [self._account.streams[name] for name in sorted(self._account.streams)]
+        if not subject:
+            return streams
+        wanted = subject.encode()
+        return [
+            stream
+            for stream in streams
+            if any(collide(own.encode(), wanted) for own in stream.config.subjects)
+        ]
+
+    def _info(self, stream: Stream, *, domain: bool = False, decorate: bool = True) -> StreamInfo:
+        config = stream_config.decorated(stream.config, self._server_version) if decorate else stream.config
+        return StreamInfo(
+            config=config,
+            created=Time(stream.created_ns),
+            state=stream.state(),
+            domain=self._account.domain if domain else "",
+            mirror=stream.inflows.mirror(),
+            sources=stream.inflows.sources(),
+            ts=Time(self._account.world.now_ns()),
+        )
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
+        request = self._bodies.read_optional(body, StreamPurgeRequest)
+        if request.seq and request.keep:
+            raise ApiError(Err.BAD_REQUEST)
+        stream = self._account.stream(name)
+        if stream.config.sealed:
+            raise ApiError(Err.STREAM_SEALED)
+        purged = stream.purge(request.filter.encode() or None, request.seq, request.keep)
+        return StreamPurgeResponse(success=True, purged=purged)
+
+    def get(self, name: str, body: bytes) -> MsgGetResponse | Later:
+        if is_empty(body):
+            raise ApiError(Err.BAD_REQUEST)
+        request = self._bodies.read(body, MsgGetRequest)
+        if _contradicts_itself(request):
+            raise ApiError(Err.BAD_REQUEST)
+        stream = self._account.stream(name)
+        seq = _find(stream.log, request)
+
+        def finish() -> MsgGetResponse:
+            return _stored_message(stream.log, seq, no_headers=request.no_hdr)
+
+        return finish() if seq <= stream.log.committed else Later(stream, finish)
+
+    def delete_message(self, name: str, body: bytes) -> MsgDeleteResponse:
+        if is_empty(body):
+            raise ApiError(Err.BAD_REQUEST)
+        request = self._bodies.read(body, MsgDeleteRequest)
+        stream = self._account.stream(name)
+        if stream.config.sealed:
+            raise ApiError(Err.STREAM_SEALED)
+        if stream.config.deny_delete:
+            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="message delete not permitted")
+        _check_deletable(stream, request.seq)
+        if request.no_erase:
+            stream.log.remove(request.seq)
+        else:
+            stream.log.erase(request.seq)
+        return MsgDeleteResponse(success=True)
+
+
+def _contradicts_itself(request: MsgGetRequest) -> bool:
+    by_seq, by_time = request.seq > 0, request.start_time is not None
+    by_last, by_next = bool(request.last_by_subj), bool(request.next_by_subj)
+    return (
+        request.batch > 0  # only a direct get has batches
+        or request.max_bytes > 0
+        or not (by_seq or by_time or by_last or by_next)
+        or (by_last and (by_seq or by_time or by_next))
+        or (by_seq and by_time)
+    )
+
+
+def _find(log: Log, request: MsgGetRequest) -> int:
+    """The sequence that a request is about, durable or not; ApiError if there is no such message."""
+    if request.last_by_subj:
+        seq = reading.last_of(log, request.last_by_subj.encode())
+    else:
+        seq = request.seq
+        if request.start_time is not None:
+            seq = reading.first_at_or_after(log, int(request.start_time))
+        if request.next_by_subj and seq <= log.last_seq:
+            seq = log.next_match(max(seq, 1), request.next_by_subj.encode())
+    if not 0 < seq <= log.last_seq or not log.has(seq):
+        raise ApiError(Err.NO_MESSAGE_FOUND)
+    return seq
+
+
+def _stored_message(log: Log, seq: int, *, no_headers: bool) -> MsgGetResponse:
+    record = Record()
+    if not reading.read(log, seq, record):
+        raise ApiError(Err.NO_MESSAGE_FOUND)
+    message = StoredMessage(
+        subject=record.subject().decode(errors="replace"),
+        seq=record.seq,
+        hdrs=b"" if no_headers else record.headers(),
+        data=record.payload(),
+        time=Time(record.timestamp),
+    )
+    return MsgGetResponse(message=message)
+
+
+def _deleted(stream: Stream) -> list[int]:
+    """Sequences between the first and the last that are not there."""
+    log = stream.log
+    missing: list[int] = []
+    expected = log.first_seq
+    for seq in log.sequences(log.first_seq, log.last_seq):
+        missing.extend(range(expected, seq))
+        expected = seq + 1
+    if log.messages:
+        missing.extend(range(expected, log.last_seq + 1))
+    return missing
+
+
+def _check_deletable(stream: Stream, seq: int) -> None:
+    """Whether there is such a message; files and memory have different words for it if not."""
+    if stream.log.has(seq):
+        return
+    if not stream.in_memory:
+        if seq > stream.log.last_seq:
+            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="stream store EOF")
+        if seq < stream.log.first_seq:
+            raise ApiError(Err.STREAM_MESSAGE_DELETE_FAILED, err="no message found")
+    raise ApiError(Err.SEQUENCE_NOT_FOUND, seq=seq)

@@ -1,0 +1,200 @@
+"""The rules for streams that take their messages from other streams: mirrors and sources.
+
+The other stream need not exist; if it does, it must fit.  Streams of other accounts or domains
+(`external`) can not be looked at, so only the prefixes that lead to them are checked.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from millstream.jetstream.stream_config_subjects import check_transform, patterns_collide
+from millstream.jetstream.stream_config_values import invalid, pedantic_refusal, valid_name
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.json_text import quoted
+from millstream.jsapi.names import API_PREFIX
+from millstream.jsapi.stream_types import StreamConfig, StreamSource
+from millstream.subjects.match import is_subset
+from millstream.subjects.tokens import valid_publish_subject, valid_subject
+
+_ALL: Final = ">"
+
+Streams = Mapping[str, StreamConfig]
+
+
+def complete_sources(config: StreamConfig, streams: Streams, *, pedantic: bool) -> None:
+    """Apply the rules of this module to `config`; `streams` are those of its account, by name."""
+    if config.mirror is not None:
+        _check_mirror(config, config.mirror)
+        if config.mirror.external is None:
+            _complete_local_mirror(config, config.mirror, streams, pedantic=pedantic)
+    if config.sources and config.allow_msg_schedules:
+        raise ApiError(Err.SOURCE_WITH_MESSAGE_SCHEDULES)
+    _check_sources(config, streams)
+    _check_external_prefixes(config, streams)
+    _check_cycles(config, streams)
+
+
+def check_filters(config: StreamConfig) -> None:
+    """Refuse filters that are no subjects; only creating a stream finds them."""
+    for source, place in [(config.mirror, "the mirror"), *((each, "the source:") for each in config.sources)]:
+        if source is None or source.subject_transforms or not source.filter_subject:
+            continue
+        if not valid_subject(source.filter_subject.encode()):
+            raise ApiError(
+                Err.STREAM_CREATE_FAILED,
+                err=f"subject filter '{source.filter_subject}' for {place} invalid subject",
+            )
+
+
+def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
+    if config.first_seq > 0:
+        raise ApiError(Err.MIRROR_WITH_FIRST_SEQUENCE)
+    if config.subjects:
+        raise ApiError(Err.MIRROR_WITH_SUBJECTS)
+    if config.sources:
+        raise ApiError(Err.MIRROR_WITH_SOURCES)
+    if config.allow_msg_counter:
+        raise ApiError(Err.MIRROR_WITH_COUNTERS)
+    if config.allow_atomic:
+        raise ApiError(Err.MIRROR_WITH_ATOMIC_PUBLISH)
+    if config.allow_batched:
+        raise ApiError(Err.MIRROR_WITH_BATCH_PUBLISH)
+    if config.allow_msg_schedules:
+        raise ApiError(Err.MIRROR_WITH_MESSAGE_SCHEDULES)
+    _check_consumer(mirror, Err.MIRROR_CONSUMER_CONFIG_INVALID)
+    if mirror.filter_subject and mirror.subject_transforms:
+        raise ApiError(Err.MIRROR_MULTIPLE_FILTERS_NOT_ALLOWED)
+    if config.subject_delete_marker_ttl > 0:
+        # Markers would take sequence numbers that the origin gives to other messages.
+        raise invalid("subject delete markers forbidden on mirrors")
+    for transform in mirror.subject_transforms:
+        check_transform(
+            transform, Err.MIRROR_INVALID_SUBJECT_FILTER, Err.MIRROR_INVALID_TRANSFORM_DESTINATION
+        )
+        if any(
+            other is not transform and patterns_collide(transform.src, other.src)
+            for other in mirror.subject_transforms
+        ):
+            raise ApiError(Err.MIRROR_OVERLAPPING_SUBJECT_FILTERS)
+
+
+def _complete_local_mirror(
+    config: StreamConfig, mirror: StreamSource, streams: Streams, *, pedantic: bool
+) -> None:
+    if not valid_name(mirror.name):
+        raise ApiError(Err.MIRROR_INVALID_STREAM_NAME)
+    origin = streams.get(mirror.name)
+    if origin is None:
+        return
+    if 0 < config.max_msg_size < origin.max_msg_size:
+        raise ApiError(Err.MIRROR_MAX_MESSAGE_SIZE_TOO_BIG)
+    if pedantic and config.mirror_direct != origin.allow_direct:
+        raise pedantic_refusal("origin stream has direct get set, mirror has it disabled")
+    config.mirror_direct = origin.allow_direct
+
+
+def _check_sources(config: StreamConfig, streams: Streams) -> None:
+    seen: set[tuple[object, ...]] = set()
+    consumers: set[tuple[object, ...]] = set()
+    for source in config.sources:
+        if not valid_name(source.name):
+            raise ApiError(Err.SOURCE_INVALID_STREAM_NAME)
+        _add_new(seen, source_identity(source), Err.SOURCE_DUPLICATE)
+        if source.filter_subject and source.subject_transforms:
+            raise ApiError(Err.SOURCE_MULTIPLE_FILTERS_NOT_ALLOWED)
+        for transform in source.subject_transforms:
+            check_transform(
+                transform, Err.SOURCE_INVALID_SUBJECT_FILTER, Err.SOURCE_INVALID_TRANSFORM_DESTINATION
+            )
+        filters = [transform.src.encode() for transform in source.subject_transforms]
+        if any(
+            inner != outer and is_subset(filters[outer], filters[inner])
+            for outer in range(len(filters))
+            for inner in range(len(filters))
+        ):
+            raise ApiError(Err.SOURCE_OVERLAPPING_SUBJECT_FILTERS)
+        if source.consumer is not None:
+            _check_consumer(source, Err.SOURCE_CONSUMER_CONFIG_INVALID)
+            reader = (source.name, _api_of(source), source.consumer.name)
+            _add_new(consumers, reader, Err.SOURCE_CONSUMER_DUPLICATE)
+        origin = streams.get(source.name) if source.external is None else None
+        if origin is not None and 0 < config.max_msg_size < origin.max_msg_size:
+            raise ApiError(Err.SOURCE_MAX_MESSAGE_SIZE_TOO_BIG)
+
+
+def source_identity(source: StreamSource) -> tuple[object, ...]:
+    """What makes two sources of a stream the same one."""
+    if source.subject_transforms:
+        mappings = tuple((each.src or _ALL, each.dest or _ALL) for each in source.subject_transforms)
+    else:
+        mappings = ((source.filter_subject or _ALL, _ALL),)
+    consumer = None if source.consumer is None else source.consumer.name
+    return source.name, _api_of(source), consumer, mappings
+
+
+def _api_of(source: StreamSource) -> str | None:
+    return None if source.external is None else source.external.api
+
+
+def _add_new(seen: set[tuple[object, ...]], identity: tuple[object, ...], refusal: Err) -> None:
+    if identity in seen:
+        raise ApiError(refusal)
+    seen.add(identity)
+
+
+def _check_consumer(source: StreamSource, refusal: Err) -> None:
+    """A durable consumer knows itself what to deliver and from where on."""
+    consumer = source.consumer
+    if consumer is not None and (
+        not valid_name(consumer.name)
+        or not valid_publish_subject(consumer.deliver_subject.encode())
+        or source.opt_start_seq != 0
+        or source.opt_start_time is not None
+        or source.filter_subject
+    ):
+        raise ApiError(refusal)
+
+
+def _check_external_prefixes(config: StreamConfig, streams: Streams) -> None:
+    origins = [config.mirror] if config.mirror is not None else []
+    origins += config.sources
+    externals = [source.external for source in origins if source.external is not None]
+    local = [streams[source.name] for source in origins if source.external is None and source.name in streams]
+    for prefix in [external.deliver for external in externals if external.deliver]:
+        if not valid_publish_subject(prefix.encode()):
+            raise ApiError(Err.STREAM_EXTERNAL_DELIVERY_PREFIX_WILDCARDS, prefix=prefix)
+        for subject in [subject for stream in local for subject in stream.subjects]:
+            if patterns_collide(subject, f"{prefix}.{subject}"):
+                raise ApiError(Err.STREAM_EXTERNAL_DELIVERY_PREFIX_OVERLAPS, prefix=prefix, subject=subject)
+    for prefix in [external.api for external in externals if external.api]:
+        if not valid_publish_subject(prefix.encode()):
+            raise invalid(
+                f"stream external api prefix {quoted(prefix)} must be a valid subject without wildcards"
+            )
+        if patterns_collide(prefix, API_PREFIX):
+            raise ApiError(Err.STREAM_EXTERNAL_API_OVERLAPS, prefix=prefix, subject=API_PREFIX)
+
+
+def _check_cycles(config: StreamConfig, streams: Streams) -> None:
+    """Follow sources and mirrors, nearest first; a stream met again is a cycle if its messages come along."""
+    to_visit = [config]
+    visited: set[str] = set()
+    for stream in to_visit:  # grows while we go
+        visited.add(stream.name)
+        for source in stream.sources:
+            if source.external is not None:
+                continue
+            if source.name not in visited:
+                to_visit += _existing(streams, source.name)
+            elif not source.filter_subject or any(
+                patterns_collide(subject, source.filter_subject) for subject in stream.subjects
+            ):
+                raise invalid("detected cycle")
+        if stream.mirror is not None and stream.mirror.external is None:
+            if stream.mirror.name in visited:
+                raise invalid("detected cycle")
+            to_visit += _existing(streams, stream.mirror.name)
+
+
+def _existing(streams: Streams, name: str) -> list[StreamConfig]:
+    return [streams[name]] if name in streams else []

@@ -1,0 +1,62 @@
+"""What the system account hears on `$JS.API.…`: that it has no JetStream, unless it has an account purged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.api import Listening
+from millstream.jetstream.api_level import beyond_ours
+from millstream.jsapi import responses
+from millstream.jsapi.codec import encode
+from millstream.jsapi.errors import ApiError, Err
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Request, World
+
+_INFO: Final = "$JS.API.INFO"
+_PURGE: Final = "$JS.API.ACCOUNT.PURGE."
+_OF_ACCOUNTS: Final = "$JS.API.ACCOUNT."
+# A cluster does something about them; without one they are not even refused.
+_SILENT: Final = frozenset(
+    {
+        "$JS.API.META.LEADER.STEPDOWN",
+        "$JS.API.META.RESCUE",
+        "$JS.API.SERVER.REMOVE",
+        "$JS.API.SERVER.EVACUATE",
+    }
+)
+
+
+class SystemApi:
+    """Of one server."""
+
+    def __init__(self, world: World, purge: Callable[[str], None]) -> None:
+        self._world = world
+        self._purge = purge  # deletes all streams of the account of this name, if there is one
+        self._listening = Listening(world, self.answer, everything=True)
+
+    def start(self) -> None:
+        self._listening.start()
+
+    def stop(self) -> None:
+        self._listening.stop()
+
+    def answer(self, subject: bytes, request: Request) -> None:
+        response = self._response(subject.decode(errors="replace"), request)
+        if response is not None and request.reply:
+            self._world.publish(request.reply, encode(response))
+
+    def _response(self, subject: str, request: Request) -> responses.Response | None:
+        refusal = ApiError(Err.NOT_ENABLED_FOR_ACCOUNT).body
+        if subject in _SILENT:
+            return None
+        if subject.startswith(_OF_ACCOUNTS):
+            name = subject.removeprefix(_PURGE)
+            if name == subject or "." in name or beyond_ours(request.headers):
+                return None
+            self._purge(name)
+            return responses.AccountPurgeResponse(initiated=True)
+        if subject == _INFO:
+            return None if beyond_ours(request.headers) else responses.AccountInfoResponse(error=refusal)
+        return responses.SystemResponse(error=refusal)

@@ -1,0 +1,211 @@
+"""Messages that go after a time of their own (`Nats-TTL`), and what is left in their place.
+
+Times are kept in buckets of an eighth of a second, each a plain array of sequences, so a message costs
+eight bytes until it is due, and one without the header nothing.  A message that was removed before is not
+taken out, it is not there when its bucket is due; if there are too many of those, all are looked through.
+Nothing of this is on disk: a restart reads the headers again (``restoring``).
+
+With `subject_delete_marker_ttl` the last message of a subject does not just go, here or by age: a marker
+takes its place, an empty message that says why and goes in turn, without a trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from array import array
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.incoming import MARK_TTL, Incoming
+from millstream.jsapi import headers as names
+from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.go_duration import DurationError, format_seconds, parse_duration
+from millstream.protocol import headers
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.stream import Stream
+
+NEVER: Final = -1
+
+_NS: Final = 1_000_000_000
+_GRAIN_NS: Final = _NS // 8
+_LONGEST_TIMER_S: Final = 3600.0
+_STALE: Final = 4096  # sequences that may be in the buckets for no reason
+_TTL: Final = names.TTL.encode()
+_MARKER_REASON: Final = names.MARKER_REASON.encode()
+_KV_OPERATION: Final = names.KV_OPERATION.encode()
+_KV_PURGE: Final = names.KV_OPERATION_PURGE.encode()
+_INT64: Final = 2**64
+
+
+def ttl_of(block: bytes) -> int:
+    """Seconds that the header asks for; 0 if it does not, NEVER, or ApiError."""
+    value = headers.find(block, _TTL) if _TTL in block else None
+    return parse_ttl(value.decode(errors="replace")) if value else 0
+
+
+def parse_ttl(text: str) -> int:
+    if text.lower() == names.TTL_NEVER:
+        return NEVER
+    try:
+        nanoseconds = parse_duration(text)
+    except DurationError:
+        return _plain_seconds(text)
+    if nanoseconds < _NS:
+        raise ApiError(Err.MESSAGE_TTL_INVALID)
+    return nanoseconds // _NS
+
+
+def _plain_seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ApiError(Err.MESSAGE_TTL_INVALID)
+    seconds = int(text) % _INT64  # too many digits wrap around in the reference
+    if seconds >= _INT64 // 2:
+        raise ApiError(Err.MESSAGE_TTL_INVALID)
+    return seconds
+
+
+def refuse_if_disabled(stream: Stream, block: bytes) -> None:
+    """ApiError if there is a sound TTL that the stream does not allow; others are found later."""
+    if stream.config.allow_msg_ttl:
+        return
+    try:
+        seconds = ttl_of(block)
+    except ApiError:
+        return
+    if seconds:
+        raise ApiError(Err.MESSAGE_TTL_DISABLED)
+
+
+def take_ttl(stream: Stream, message: Incoming) -> None:
+    """Find out how long a message is to live; ApiError if it does not say that well."""
+    seconds = ttl_of(message.block)
+    if not seconds:
+        return
+    config = stream.config
+    shortest = config.subject_delete_marker_ttl // _NS
+    if 0 < seconds < shortest and config.max_msgs_per_subject != 1:
+        # Otherwise it would go before the marker of its predecessor, which is then the last word.
+        seconds = shortest
+        message.block = headers.replace(message.block, _TTL, b"%d" % seconds)
+    message.ttl_s = seconds
+    if seconds > 0:
+        message.marks |= MARK_TTL
+
+
+def is_marker(block: bytes) -> bool:
+    """Whether a message only says that there is none."""
+    return bool(headers.find(block, _MARKER_REASON)) or headers.find(block, _KV_OPERATION) == _KV_PURGE
+
+
+class Expiry:
+    """The messages of one stream that have a time to go."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._buckets: dict[int, array[int]] = {}
+        self._order: list[int] = []  # a heap of the buckets' numbers
+        self._count = 0  # sequences in all buckets
+        self._timer: Cancel | None = None
+        self._timer_bucket = 0
+        self._running = False
+        self._record = Record()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def start(self) -> None:
+        self._running = True
+        self._expire()
+
+    def stop(self) -> None:
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def add(self, seq: int, timestamp: int, ttl_s: int) -> None:
+        """A message was stored, or found at a restart."""
+        number = (timestamp + ttl_s * _NS) // _GRAIN_NS + 1
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = array("Q")
+            heapq.heappush(self._order, number)
+        bucket.append(seq)
+        self._count += 1
+        if self._count > 2 * self._stream.log.messages + _STALE:
+            with contextlib.suppress(StoreError):  # what cannot be read now is looked for the next time
+                self._compact()
+        if self._running and (self._timer is None or number < self._timer_bucket):
+            self._plan()
+
+    def _compact(self) -> None:
+        """Most messages in the buckets are gone: a key that is written again and again, to live for long."""
+        has = self._stream.log.has
+        self._buckets = {
+            number: kept
+            for number, bucket in self._buckets.items()
+            if (kept := array("Q", (seq for seq in bucket if has(seq))))
+        }
+        self._order = sorted(self._buckets)
+        self._count = sum(map(len, self._buckets.values()))
+
+    def _plan(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._order:
+            self._timer_bucket = self._order[0]
+            delay_s = (self._timer_bucket * _GRAIN_NS - self._stream.world.now_ns()) / _NS
+            self._timer = self._stream.world.call_later(
+                min(max(delay_s, 0.0), _LONGEST_TIMER_S), self._expire
+            )
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._stream.world.now_ns() // _GRAIN_NS
+        due: list[int] = []
+        while self._order and self._order[0] <= now:
+            due.extend(self._buckets.pop(heapq.heappop(self._order)))
+        self._count -= len(due)
+        for seq in sorted(due):
+            self.drop(seq)
+        if due:
+            self._stream.account.committer.dirty(self._stream)
+        self._plan()
+
+    def drop(self, seq: int) -> None:
+        """Remove a message whose time has come, or put a marker in its place."""
+        subject = self._subject_to_mark(seq)
+        if subject is None:
+            self._stream.log.remove(seq)
+            return
+        seconds = self._stream.config.subject_delete_marker_ttl // _NS
+        block = headers.make(
+            (_MARKER_REASON, names.MARKER_REASON_MAX_AGE.encode()),
+            (_TTL, format_seconds(seconds).encode()),
+            (names.ROLLUP.encode(), names.ROLLUP_SUBJECT.encode()),
+        )
+        marker = Incoming(subject, b"", block, b"", rollup=names.ROLLUP_SUBJECT.encode())
+        marker.ttl_s, marker.marks = seconds, MARK_TTL
+        self._stream.publishing.store(marker)
+
+    def _subject_to_mark(self, seq: int) -> bytes | None:
+        """The subject of a message that is its last and no marker; None if it needs no marker."""
+        stream = self._stream
+        if not stream.config.subject_delete_marker_ttl:
+            return None
+        segment = stream.log.segment_of(seq)
+        ordinal = segment.ordinal_of(seq) if segment is not None else -1
+        if segment is None or ordinal < 0:
+            return None
+        subject = segment.subject_at(ordinal)
+        node = stream.log.index.find(subject)
+        if node is None or node.count > 1:
+            return None
+        if segment.has_headers(ordinal) and stream.log.get(seq, self._record):
+            return None if is_marker(self._record.headers()) else subject
+        return subject

@@ -1,0 +1,93 @@
+"""Consumers: their configuration and what is told about them.
+
+Defaults are what an absent field of a request means before the server puts its own defaults in, which is
+the zero of its type; durations are nanoseconds.
+"""
+
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
+from millstream.jsapi.go_time import ZERO_TIME, Time
+from millstream.jsapi.go_types import (
+    Duration,
+    Int,
+    Struct,
+    UInt64,
+    always,
+    always_new,
+    no_items,
+    no_members,
+)
+from millstream.jsapi.stream_types import ClusterInfo
+
+
+class ConsumerConfig(Struct):
+    durable_name: str = ""
+    name: str = ""
+    description: str = ""
+    deliver_policy: DeliverPolicy = always(DeliverPolicy.ALL)
+    opt_start_seq: UInt64 = 0
+    opt_start_time: Time | None = None
+    ack_policy: AckPolicy = always(AckPolicy.NONE)
+    ack_wait: Duration = 0
+    max_deliver: Int = 0
+    backoff: list[Duration] = no_items()
+    filter_subject: str = ""
+    filter_subjects: list[str] = no_items()
+    replay_policy: ReplayPolicy = always(ReplayPolicy.INSTANT)
+    rate_limit_bps: UInt64 = 0  # bits a second
+    sample_freq: str = ""
+    max_waiting: Int = 0
+    max_ack_pending: Int = 0
+    flow_control: bool = False
+    headers_only: bool = False
+    # Bounds of a pull request.
+    max_batch: Int = 0
+    max_expires: Duration = 0
+    max_bytes: Int = 0
+    # Where a push consumer delivers.
+    deliver_subject: str = ""
+    deliver_group: str = ""
+    idle_heartbeat: Duration = 0
+    inactive_threshold: Duration = 0
+    num_replicas: Int = always(0)
+    mem_storage: bool = False
+    # Consumers of mirrors and sources, which clients do not see.
+    direct: bool = False
+    sourcing: bool = False
+    metadata: dict[str, str] = no_members()
+    pause_until: Time | None = None
+    priority_groups: list[str] = no_items()
+    priority_policy: PriorityPolicy = PriorityPolicy.NONE
+    priority_timeout: Duration = 0
+
+
+class SequenceInfo(Struct):
+    """A place in the stream, and in what a consumer has delivered."""
+
+    consumer_seq: UInt64 = always(0)
+    stream_seq: UInt64 = always(0)
+    last_active: Time | None = None
+
+
+class PriorityGroupState(Struct):
+    group: str = always("")
+    pinned_client_id: str = ""
+    pinned_ts: Time = always(ZERO_TIME)
+
+
+class ConsumerInfo(Struct):
+    stream_name: str = always("")
+    name: str = always("")
+    created: Time = always(ZERO_TIME)
+    config: ConsumerConfig | None = None
+    delivered: SequenceInfo = always_new(SequenceInfo)
+    ack_floor: SequenceInfo = always_new(SequenceInfo)
+    num_ack_pending: Int = always(0)
+    num_redelivered: Int = always(0)
+    num_waiting: Int = always(0)
+    num_pending: UInt64 = always(0)
+    cluster: ClusterInfo | None = None
+    push_bound: bool = False
+    paused: bool = False
+    pause_remaining: Duration = 0
+    ts: Time = always(ZERO_TIME)
+    priority_groups: list[PriorityGroupState] = no_items()

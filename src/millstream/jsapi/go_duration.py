@@ -1,0 +1,71 @@
+"""Durations as Go spells them in headers and statuses: ``1h30m``, ``500ms``, ``1.5s``; exact nanoseconds."""
+
+import re
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+
+_SECOND: Final = 1_000_000_000
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, the micro sign
+    "μs": 1_000,  # U+03BC, the Greek letter
+    "ms": 1_000_000,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3600 * _SECOND,
+}
+_PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_MOST: Final = 2**63 - 1
+
+
+class DurationError(MillstreamError):
+    """A text is no duration."""
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds, or DurationError."""
+    negative = text.startswith("-")
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return 0
+    total, at = 0, 0
+    while found := _PART.match(rest, at):
+        unit = _UNITS[found[3]]
+        total += int(found[1] or "0") * unit
+        if found[2]:
+            total += int(found[2]) * unit // 10 ** len(found[2])
+        at = found.end()
+    if not rest or at < len(rest) or total > _MOST:
+        raise DurationError(f'time: invalid duration "{text}"')
+    return -total if negative else total
+
+
+def format_seconds(seconds: int) -> str:
+    """As Go prints that many seconds: ``5s``, ``1m30s``, ``1h0m0s``."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{seconds}s"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def format_duration(nanoseconds: int) -> str:
+    """As Go prints a duration: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest < _SECOND:
+        unit = next((unit for unit in ("ms", "µs", "ns") if rest >= _UNITS[unit]), "s")
+        return f"{sign}{_decimal(rest, _UNITS[unit])}{unit}"
+    minutes, rest = divmod(rest, _UNITS["m"])
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{_decimal(rest, _SECOND)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, part = divmod(amount, unit)
+    fraction = f"{part:0{len(str(unit)) - 1}d}".rstrip("0") if part else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)

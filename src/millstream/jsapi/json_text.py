@@ -1,0 +1,271 @@
+"""Reads JSON and says where it stops being JSON, in the words of Go's decoder.
+
+Each value remembers the bytes it was written with, because some complaints repeat them, and the members
+of an object stay in order and may repeat, because a later one adds to an earlier one.  Offsets count bytes.
+
+Not here: what a value must look like to be a field of something (jsapi.codec).
+"""
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple, NoReturn
+
+from millstream.base.errors import MillstreamError
+
+_BLANKS: Final = b" \t\r\n"
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # what nearly every key is, only faster
+_CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # right as far as it goes
+_ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_SURROGATE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|([\ud800-\udfff])")
+_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
+_BEGUN: Final = re.compile(rb"(?P<fraction>\.)|(?P<exponent>[eE][+-]?)")
+_WORDS: Final = {b"t": b"true", b"f": b"false", b"n": b"null"}
+_SHORT_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_MAX_DEPTH: Final = 200  # deeper than anything the API knows
+
+
+class Kind(StrEnum):
+    """What a value is, as complaints name it."""
+
+    OBJECT = "object"
+    ARRAY = "array"
+    STRING = "string"
+    NUMBER = "number"
+    BOOL = "bool"
+    NULL = "null"
+
+
+class Value(NamedTuple):
+    """One value; of `text`, `items` and `members` only the one that fits its kind is filled."""
+
+    kind: Kind
+    raw: bytes  # as written
+    text: str = ""  # of a string, without quotes and escapes
+    items: "tuple[Value, ...]" = ()
+    members: "tuple[tuple[str, Value], ...]" = ()
+
+
+class BadSyntax(MillstreamError):
+    """The text is no JSON; `offset` counts the bytes up to and including the wrong character."""
+
+    def __init__(self, complaint: str, offset: int) -> None:
+        super().__init__(complaint)
+        self.offset = offset
+
+
+class CutShort(MillstreamError):
+    """The text ends too early."""
+
+
+def read_each(text: bytes) -> Iterator[Value]:
+    """The values in `text`, one after the other; there may be none."""
+    scanner = _Scanner(text)
+    while not scanner.at_end():
+        yield scanner.value(0)
+
+
+def read_one(text: bytes) -> Value:
+    """The only value in `text`."""
+    scanner = _Scanner(text)
+    value = scanner.value(0)
+    scanner.expect_end()
+    return value
+
+
+def syntax_error(text: bytes) -> str:
+    """What keeps `text` from being one value; empty if it is no matter of syntax."""
+    try:
+        read_one(text)
+    except BadSyntax as error:
+        return str(error)
+    except CutShort:
+        return "unexpected end of JSON input"
+    return ""
+
+
+def quoted(text: str) -> str:
+    """In double quotes, as Go's %q shows it."""
+    shown = []
+    for character in text:
+        if character in '"\\':
+            shown.append("\\" + character)
+        elif character.isprintable():
+            shown.append(character)
+        else:
+            shown.append(repr(character)[1:-1])
+    return f'"{"".join(shown)}"'
+
+
+class _Scanner:
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._at = 0
+
+    def at_end(self) -> bool:
+        self._skip_space()
+        return self._at >= len(self._text)
+
+    def value(self, depth: int) -> Value:
+        if depth > _MAX_DEPTH:
+            raise BadSyntax("exceeded max depth", self._at)
+        first = self._next("looking for beginning of value", b'{["-0123456789tfn')
+        start = self._at
+        if first == b"{":
+            members = self._object(depth)
+            return Value(Kind.OBJECT, self._text[start : self._at], members=members)
+        if first == b"[":
+            items = self._array(depth)
+            return Value(Kind.ARRAY, self._text[start : self._at], items=items)
+        if first == b'"':
+            self._string()
+            raw = self._text[start : self._at]
+            return Value(Kind.STRING, raw, text=_unescaped(raw))
+        if first in _WORDS:
+            self._word(_WORDS[first])
+            kind = Kind.NULL if first == b"n" else Kind.BOOL
+            return Value(kind, self._text[start : self._at])
+        self._number()
+        return Value(Kind.NUMBER, self._text[start : self._at])
+
+    def expect_end(self) -> None:
+        if not self.at_end():
+            self._refuse("after top-level value")
+
+    def _object(self, depth: int) -> tuple[tuple[str, Value], ...]:
+        self._at += 1
+        members: list[tuple[str, Value]] = []
+        if self._next("looking for beginning of object key string", b'"}') == b"}":
+            self._at += 1
+            return ()
+        while True:
+            members.append((self._key(), self.value(depth + 1)))
+            end = self._next("after object key:value pair", b",}")
+            self._at += 1
+            if end == b"}":
+                return tuple(members)
+            self._next("looking for beginning of object key string", b'"')
+
+    def _key(self) -> str:
+        """The key of a member, up to its value."""
+        plain = _PLAIN_KEY.match(self._text, self._at)
+        if plain is not None:
+            self._at = plain.end()
+            return plain[1].decode()
+        start = self._at
+        self._string()
+        key = _unescaped(self._text[start : self._at])
+        self._next("after object key", b":")
+        self._at += 1
+        return key
+
+    def _array(self, depth: int) -> tuple[Value, ...]:
+        self._at += 1
+        items: list[Value] = []
+        self._skip_space()
+        if self._text.startswith(b"]", self._at):
+            self._at += 1
+            return ()
+        while True:
+            items.append(self.value(depth + 1))
+            end = self._next("after array element", b",]")
+            self._at += 1
+            if end == b"]":
+                return tuple(items)
+
+    def _string(self) -> None:
+        self._at = self._end_of(_STRING)
+        if self._text.startswith(b'"', self._at):
+            self._at += 1
+            return
+        if self._text.startswith(b"\\", self._at):
+            escape = self._text[self._at : self._at + 6]
+            if not escape.startswith(b"\\u"):
+                escape = escape[:2]
+            if _CUT_ESCAPE.fullmatch(escape):
+                raise CutShort("unexpected EOF")
+            shown = escape.decode(errors="replace")
+            raise BadSyntax(f"invalid escape sequence `{shown}` in string", self._at + len(escape))
+        self._refuse("in string")
+
+    def _word(self, word: bytes) -> None:
+        if self._text.startswith(word, self._at):
+            self._at += len(word)
+            return
+        for expected in word.decode():
+            if not self._text.startswith(expected.encode(), self._at):
+                self._refuse(f"in literal {word.decode()} (expecting {_quoted_character(expected)})")
+            self._at += 1
+
+    def _number(self) -> None:
+        found = _NUMBER.match(self._text, self._at)
+        if found is None:  # a minus and no digit
+            self._at += 1
+            self._refuse("in numeric literal")
+        self._at = found.end()
+        begun = _BEGUN.match(self._text, self._at)
+        if begun is not None and not found[begun.lastgroup or 0]:
+            self._at = begun.end()
+            self._refuse("in numeric literal")
+
+    def _next(self, context: str, allowed: bytes) -> bytes:
+        """The next character that is no space, which must be one of `allowed`; it is not taken."""
+        character = self._text[self._at : self._at + 1]
+        if character in _BLANKS:
+            self._skip_space()
+            character = self._text[self._at : self._at + 1]
+        if not character or character not in allowed:
+            self._refuse(context)
+        return character
+
+    def _skip_space(self) -> None:
+        self._at = self._end_of(_SPACE)
+
+    def _end_of(self, pattern: re.Pattern[bytes]) -> int:
+        found = pattern.match(self._text, self._at)
+        return found.end() if found is not None else self._at
+
+    def _refuse(self, context: str) -> NoReturn:
+        if self._at >= len(self._text):
+            raise CutShort("unexpected EOF")
+        character = _character_at(self._text, self._at)
+        if character is None:
+            shown, size = f"'\\x{self._text[self._at]:02x}'", 1
+        else:
+            shown, size = _quoted_character(character), len(character.encode())
+        raise BadSyntax(f"invalid character {shown} {context}", self._at + size)
+
+
+def _character_at(text: bytes, at: int) -> str | None:
+    """The character that starts at `at`, or None if the bytes there are no UTF-8."""
+    for size in range(1, 5):
+        try:
+            return text[at : at + size].decode()
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
+def _quoted_character(character: str) -> str:
+    return "'\\''" if character == "'" else repr(character)
+
+
+def _unescaped(raw: bytes) -> str:
+    text = raw[1:-1].decode(errors="replace")
+    if "\\" not in text:
+        return text
+    text = _ESCAPE.sub(_unescape, text)
+    return _SURROGATE.sub(_joined, text)
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    if escape[1]:
+        return chr(int(escape[1], 16))
+    return _SHORT_ESCAPES.get(escape[2], escape[2])
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Two halves of a character are that character, a lone one is none."""
+    return "\ufffd" if found[1] else found[0].encode("utf-16", "surrogatepass").decode("utf-16")

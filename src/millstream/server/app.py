@@ -1,0 +1,137 @@
+"""The server as a process: logs, pid and ports files, signals, and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+from millstream.config.options import ServerOptions
+from millstream.config.reload import Area, ReloadPlan
+from millstream.server import logs
+from millstream.server.loop import new_event_loop
+from millstream.server.reload import reload_configuration
+from millstream.server.server import Server
+
+_log = logging.getLogger("millstream.server")
+
+# Objects are freed by reference counting on the path of a message; collecting cycles seldom keeps
+# pauses away from it.
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
+
+# How long a thread that commits waits for the interpreter while messages are handled: Python's own 5 ms would
+# be most of the time to an acknowledgement.
+_SWITCH_INTERVAL_S: Final = 0.0001
+
+
+def run(options: ServerOptions) -> int:
+    """Serve until a signal says stop; the exit code of the process."""
+    try:
+        handler = logs.set_up(options.log)
+    except logs.LogError as error:
+        print(f"millstream: {error}", file=sys.stderr)
+        return 1
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_serve(options, handler))
+    except MillstreamError as error:
+        _log.critical("%s", error)
+        return 1
+    except OSError as error:
+        _log.critical("%s", error.strerror or error)
+        return 1
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        logs.take_down(handler)
+
+
+async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
+    server = Server(options=options)
+    with _pid_file(options.process.pid_file):
+        _handle_signals(server, handler)
+        await server.start()
+        with _ports_file(server, options.process.ports_file_dir):
+            await server.wait_stopped()
+    return 0
+
+
+def _handle_signals(server: Server, handler: logging.Handler) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(name: str) -> None:
+        _log.debug("Trapped %r signal", name)
+        server.request_stop()
+
+    def terminate() -> None:
+        if not server.broker.lame_duck:  # which ends by itself
+            stop("terminated")
+
+    def reload() -> None:
+        try:
+            reload_configuration(server)
+        except MillstreamError as error:
+            _log.error("Failed to reload server configuration: %s", error)
+
+    def change_logs(plan: ReloadPlan) -> None:
+        nonlocal handler
+        if Area.LOG in plan.areas or Area.TRACE in plan.areas:
+            try:
+                old, handler = handler, logs.set_up(plan.options.log)
+            except logs.LogError as error:  # all else is in force already
+                _log.error("%s: logging goes on as before", error)
+            else:
+                logs.take_down(old)
+
+    server.reload_listeners.append(change_logs)
+    loop.add_signal_handler(signal.SIGINT, stop, "interrupt")
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: logs.reopen(handler))
+    loop.add_signal_handler(signal.SIGUSR2, server.enter_lame_duck)
+
+
+@contextlib.contextmanager
+def _pid_file(path: str) -> Iterator[None]:
+    if path:
+        try:
+            Path(path).write_text(str(os.getpid()))
+        except OSError as error:
+            raise MillstreamError(f"Could not write pidfile: {path}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        if path:
+            Path(path).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _ports_file(server: Server, folder: str) -> Iterator[None]:
+    """`<program>_<pid>.ports`, where tools look up ports that the system picked."""
+    if not folder:
+        yield
+        return
+    name = Path(sys.argv[0]).name if sys.argv[0] else "millstream"
+    path = Path(folder) / f"{name}_{os.getpid()}.ports"
+    try:
+        path.write_text(json.dumps(server.ports()))
+    except OSError as error:  # no reason to turn clients away
+        _log.error("Error writing ports file (%s): %s", path, error.strerror)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

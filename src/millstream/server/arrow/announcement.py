@@ -1,0 +1,131 @@
+"""Where the endpoint is, told to who asks over NATS, with a ticket for it.
+
+    request    $MILLSTREAM.ARROW.INFO, in any account that has JetStream
+    answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mrt1.…", "expires": "2026-…Z"}
+
+`urls` is empty if the endpoint cannot be reached from where the request came: it listens on the loopback
+interface, and the client is elsewhere.  There is no ticket then, and neither for a request that came from
+another account through an import.  A server that has no endpoint, such as nats-server, answers with "no
+responders".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream.broker.internal import CallbackSubscriber, Message
+from millstream.broker.router import Subscription
+from millstream.config.fields import split_host_port
+from millstream.jsapi.go_time import format_time
+
+if TYPE_CHECKING:
+    from millstream.arrow.options import ArrowOptions
+    from millstream.broker.accounts import Account
+    from millstream.server.arrow.endpoint import ArrowEndpoint
+    from millstream.server.arrow.tickets import Tickets
+    from millstream.server.server import Server
+
+SUBJECT: Final = b"$MILLSTREAM.ARROW.INFO"
+VERSION: Final = 1
+WILDCARDS: Final = ("", "0.0.0.0", "::")
+
+
+class Announcement:
+    """Listens in every account that has streams."""
+
+    def __init__(
+        self, server: Server, tickets: Tickets, options: ArrowOptions, endpoint: ArrowEndpoint
+    ) -> None:
+        self._server = server
+        self._tickets = tickets
+        self._options = options
+        self._endpoint = endpoint
+        self._listening: dict[str, tuple[Account, Subscription]] = {}
+
+    def start(self) -> None:
+        self.follow()
+
+    def stop(self) -> None:
+        for name in list(self._listening):
+            self._leave(name)
+
+    def follow(self) -> None:
+        """Listen where there is JetStream now."""
+        engine = self._server.jetstream.engine
+        wanted = set(engine.accounts) if engine is not None else set()
+        accounts = self._server.broker.accounts
+        for name, (account, _) in list(self._listening.items()):
+            if name not in wanted or accounts.get(name) is not account:
+                self._leave(name)
+        for name in wanted - self._listening.keys():
+            if name in accounts:
+                self._enter(accounts[name])
+
+    def _enter(self, account: Account) -> None:
+        def call(message: Message) -> None:
+            self._answer(account, message)
+
+        subscription = Subscription(CallbackSubscriber(call), SUBJECT, None, b"")
+        account.space.subscribe(subscription)
+        self._listening[account.name] = (account, subscription)
+
+    def _leave(self, name: str) -> None:
+        account, subscription = self._listening.pop(name)
+        self._server.broker.unsubscribe(account, subscription)
+
+    def _answer(self, account: Account, message: Message) -> None:
+        if not message.reply:
+            return
+        info = msgspec.json.encode(self._info(account, message.source))
+        self._server.broker.publish(account, message.reply, info)
+
+    def _info(self, account: Account, client: Any) -> dict[str, object]:
+        session = getattr(client, "session", None)
+        identity = getattr(session, "identity", None)
+        url = self._url(client, session)
+        if identity is None or identity.account != account.name or not url:
+            return {"version": VERSION, "urls": []}
+        ticket, expires_ns = self._tickets.issue(identity, time.time_ns())
+        return {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}
+
+    def _url(self, client: Any, session: Any) -> str:
+        """Where this client finds the endpoint; empty if it cannot."""
+        host, port = self._options.host, self._endpoint.port
+        if self._options.advertise:
+            host, port = _split(self._options.advertise, port)
+        elif host in WILDCARDS:
+            # The address by which it found us is one that it can reach.
+            name = client.transport.get_extra_info("sockname") if client is not None else None
+            host = name[0] if name else "127.0.0.1"
+        elif _is_loopback(host) and (session is None or not _is_loopback(session.ip)):
+            return ""
+        return f"{self._endpoint.scheme}://{bracketed(_unmapped(host))}:{port}"
+
+
+def _split(advertised: str, port: int) -> tuple[str, int]:
+    try:
+        return split_host_port(advertised)
+    except ValueError:
+        return advertised, port
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(_unmapped(host)).is_loopback
+    except ValueError:
+        return False
+
+
+def _unmapped(host: str) -> str:
+    """An IPv4 address as such, also where a socket for both kinds shows it as IPv6."""
+    return host.removeprefix("::ffff:") if "." in host else host
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,108 @@
+"""The stream of a request: found and watched on the event loop, read in the thread of the request.
+
+A range ends at what is durable when the request comes.  What is stored but not durable yet is waited for, if
+it was asked for: whoever was told of a sequence by stream info finds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from millstream.arrow.lease import Lease, take_lease
+from millstream.jetstream.reading import when_durable
+from millstream.jsapi.go_time import format_time
+from millstream.server.arrow.problem import Gone, Problem
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream import Stream
+    from millstream.server.arrow.gate import Gate
+    from millstream.server.arrow.query import RangeQuery
+    from millstream.server.jetstream_service import JetStreamService
+
+_log = logging.getLogger("millstream.arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A range that can be read."""
+
+    segments: StreamSegments
+    first: int
+    last: int  # everything up to here is durable
+    first_seq: int  # of the stream
+    last_seq: int
+    created: str
+
+
+class StreamSegments:
+    """See ``arrow.reading.Segments``."""
+
+    def __init__(self, gate: Gate, jetstream: JetStreamService, stream: Stream) -> None:
+        self._gate = gate
+        self._jetstream = jetstream
+        self._stream = stream
+
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+        return self._gate.run(lambda: self._lend(seq, last, patterns, most))
+
+    def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
+        self._gate.tell(lambda: self._give_back(lease, damaged))
+
+    def _lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+        stream = self._stream
+        engine = self._jetstream.engine
+        account = engine.accounts.get(stream.account.name) if engine is not None else None
+        if account is None or account.streams.get(stream.name) is not stream:
+            raise Gone(f"stream {stream.name} was deleted")
+        return take_lease(stream.log, seq, last, patterns, most)
+
+    def _give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
+        lease.give_back()
+        for seq in damaged:
+            self._stream.log.peek(seq, Record())  # which looks for itself, reports it and gives it up
+
+
+def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> Found:
+    """The range that is asked for; raises Problem.  In the thread of the request."""
+
+    def look(answer: Future[Found]) -> None:
+        stream = _stream(jetstream, account, query.stream)
+        last_seq = stream.log.last_seq
+        wanted = last_seq if query.last is None else min(query.last, last_seq)
+
+        def durable() -> None:
+            if not answer.done():
+                log = stream.log
+                answer.set_result(
+                    Found(
+                        StreamSegments(gate, jetstream, stream),
+                        query.first,
+                        min(wanted, log.committed),
+                        log.first_seq,
+                        log.committed,
+                        format_time(stream.created_ns),
+                    )
+                )
+
+        when_durable(stream, wanted, durable)
+
+    return gate.ask(look)
+
+
+def _stream(jetstream: JetStreamService, account: str, name: str) -> Stream:
+    engine = jetstream.engine
+    if engine is None:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "JetStream is not enabled")
+    found = engine.accounts.get(account)
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"JetStream is not enabled for account {account}")
+    stream = found.streams.get(name)
+    if stream is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"stream not found: {name}")
+    return stream

@@ -1,0 +1,204 @@
+"""What the server tells its system account by itself: clients that come and go, and heartbeats.
+
+    $SYS.ACCOUNT.<name>.CONNECT, .DISCONNECT    a client
+    $SYS.ACCOUNT.<name>.SERVER.CONNS            how many clients an account has (and the older
+    $SYS.SERVER.ACCOUNT.<name>.CONNS            subject of the same)
+    $SYS.SERVER.<id>.CLIENT.AUTH.ERR            somebody was refused
+    $SYS.SERVER.<id>.STATSZ                     statistics, often at first, then every ten seconds
+    $SYS.SERVER.<id>.LAMEDUCK, .SHUTDOWN        the server is going
+
+An event that nobody listens to costs a look at a cached route.  Without a system account nothing
+is told and nothing answered.  Answers to requests are in ``system_requests``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millstream.base.ids import nuid
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.observer import Observer
+from millstream.broker.options import GLOBAL_ACCOUNT
+from millstream.server.system_messages import (
+    account_connections,
+    connect_event,
+    disconnect_event,
+    trace_message,
+)
+from millstream.server.system_outbox import Outbox
+from millstream.server.system_requests import SystemRequests
+from millstream.server.system_statsz import StatszMessage, statistics
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from millstream.broker.accounts import Account
+    from millstream.broker.connection import Connection
+    from millstream.broker.message_trace import MessageTrace
+    from millstream.config.reload import ReloadPlan
+    from millstream.server.server import Server
+
+_FIRST_STATSZ_S: Final = 0.25
+_STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one goes on
+_ACCOUNT_INTERVAL_S: Final = 30.0  # between counts of an account in which nothing happens
+
+
+class SystemEvents(Observer):
+    """The server's voice in the system account, from ``start`` to ``stop``."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._broker = server.broker
+        self._outbox = Outbox(server.broker)
+        self._requests = SystemRequests(server, self._outbox)
+        self._running = False
+        self._statsz_sent = 0
+        self._statsz_timer: asyncio.TimerHandle | None = None
+        self._counts: dict[str, AccountCount] = {}
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Answer requests, tell events and beat."""
+        if self._broker.system_account is None:
+            return
+        self._running = True
+        self._requests.listen()
+        self._server.reload_listeners.append(self._reloaded)
+        self._statsz_timer = self._broker.loop.call_later(_FIRST_STATSZ_S, self._beat)
+
+    def stop(self) -> None:
+        """Say that the server is going down, then nothing more."""
+        if not self._running:
+            return
+        self._announce_server("SHUTDOWN")
+        self._running = False
+        self._server.reload_listeners.remove(self._reloaded)
+        self._requests.stop_listening()
+        if self._statsz_timer is not None:
+            self._statsz_timer.cancel()
+        for count in self._counts.values():
+            count.stop()
+        self._counts.clear()
+
+    def lame_duck(self) -> None:
+        """Say that clients will be sent away."""
+        if self._running:
+            self._announce_server("LAMEDUCK")
+
+    def _announce_server(self, what: str) -> None:
+        account = self._broker.system_account
+        if account is not None:
+            self._outbox.announce(account, self._server_subject(what), lambda info: info)
+
+    def _reloaded(self, plan: ReloadPlan) -> None:
+        """Accounts may have come and gone."""
+        self._requests.listen()
+        for name in self._counts.keys() - self._broker.accounts.keys():
+            self._counts.pop(name).stop()
+
+    # -- what the broker tells --------------------------------------------------------------------
+
+    def client_connected(self, connection: Connection) -> None:
+        account = self._broker.system_account
+        if not self._running or account is None:
+            return
+        self._count_changed(connection.account)
+        self._outbox.announce(
+            account,
+            b"$SYS.ACCOUNT.%b.CONNECT" % connection.account.name.encode(),
+            lambda info: connect_event(info, connection),
+        )
+
+    def client_moved(self, connection: Connection, previous: Account) -> None:
+        if self._running:
+            self._count_changed(previous)
+
+    def client_disconnected(self, connection: Connection, reason: CloseReason) -> None:
+        account = self._broker.system_account
+        if not self._running or account is None:
+            return
+        self._count_changed(connection.account)
+        self._outbox.announce(
+            account,
+            b"$SYS.ACCOUNT.%b.DISCONNECT" % connection.account.name.encode(),
+            lambda info: disconnect_event(info, connection, reason.value),
+        )
+
+    def authentication_failed(self, connection: Connection) -> None:
+        account = self._broker.system_account
+        if not self._running or account is None:
+            return
+        self._outbox.announce(
+            account,
+            self._server_subject("CLIENT.AUTH.ERR"),
+            lambda info: disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE.value),
+        )
+
+    def message_traced(self, account: Account, dest: bytes, trace: MessageTrace) -> None:
+        document = trace_message(self._outbox.server_info(), trace)
+        self._outbox.answer(account, dest, document, trace.encoding)
+
+    # -- heartbeats -------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        account = self._broker.system_account
+        if account is not None:
+            self._outbox.announce(
+                account,
+                self._server_subject("STATSZ"),
+                lambda info: StatszMessage(server=info, statsz=statistics(self._server)),
+            )
+        delay = _STATSZ_INTERVALS_S[min(self._statsz_sent, len(_STATSZ_INTERVALS_S) - 1)]
+        self._statsz_sent += 1
+        self._statsz_timer = self._broker.loop.call_later(delay, self._beat)
+
+    def _count_changed(self, account: Account) -> None:
+        if account.name == GLOBAL_ACCOUNT:  # where clients are before we know them
+            return
+        count = self._counts.get(account.name)
+        if count is None:
+            count = self._counts[account.name] = AccountCount(self._outbox, self._server, account)
+        count.changed()
+
+    def _server_subject(self, what: str) -> bytes:
+        return f"$SYS.SERVER.{self._broker.server_id}.{what}".encode()
+
+
+class AccountCount:
+    """Tells how many clients an account has: at every change, and now and then while it has some."""
+
+    def __init__(self, outbox: Outbox, server: Server, account: Account) -> None:
+        self._outbox = outbox
+        self._broker = server.broker
+        self._account = account
+        name = account.name.encode()
+        self._subjects = (b"$SYS.SERVER.ACCOUNT.%b.CONNS" % name, b"$SYS.ACCOUNT.%b.SERVER.CONNS" % name)
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def changed(self) -> None:
+        """Tell now, and again when it has been quiet for a while."""
+        system = self._broker.system_account
+        if system is not None:
+            event_id = nuid()  # one event, on two subjects
+            for subject in self._subjects:
+                self._outbox.announce(
+                    system, subject, lambda info: account_connections(info, self._account, event_id)
+                )
+        # The timer is left alone and looks at the time itself: setting it for each client would cost more.
+        self._due = self._broker.now() + _ACCOUNT_INTERVAL_S
+        if self._timer is None and self._account.connections:
+            self._timer = self._broker.loop.call_at(self._due, self._beat)
+
+    def _beat(self) -> None:
+        self._timer = None
+        if self._broker.now() < self._due:
+            self._timer = self._broker.loop.call_at(self._due, self._beat)
+        elif self._account.connections:
+            self.changed()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,116 @@
+"""JetStream as a part of the server: started before clients come, stopped after the last is answered.
+
+Binds the engine to the broker's accounts, follows a reload of the configuration, and shows it to monitoring.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millstream.base.clock import SystemClock
+from millstream.broker.info import SERVER_VERSION
+from millstream.broker.options import ExportKind, Import, MapDestination, SubjectMapping
+from millstream.config.reload import Area, ReloadPlan
+from millstream.jetstream.engine import Engine
+from millstream.jsapi.names import API_ALL, domain_mappings
+from millstream.server.jetstream_view import EngineView
+from millstream.server.jetstream_world import AccountWorld
+from millstream.server.workers import Workers
+
+if TYPE_CHECKING:
+    from millstream.jetstream.options import JetStreamOptions
+    from millstream.server.server import Server
+
+_COMMITTING_THREADS: Final = 4  # one sync at a time is in flight per stream; more streams share these
+
+
+class JetStreamService:
+    """Runs from the server's start to its end, whether JetStream is on or off meanwhile."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._clock = SystemClock()
+        self._workers: Workers | None = None
+        self.engine: Engine | None = None
+        self.view: EngineView | None = None
+
+    def start(self) -> None:
+        """Open the store, if JetStream is configured; StoreError if it cannot be used."""
+        options = self._server.options.jetstream
+        if not options.enabled:
+            return
+        broker = self._server.broker
+        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit")
+        self.engine = Engine(
+            options,
+            self._make_world,
+            server_name=broker.server_name,
+            server_id=broker.server_id,
+            server_version=SERVER_VERSION,
+            system_account=broker.options.system_account,
+            max_pending=broker.options.max_pending,
+        )
+        self._map_domain(options)
+        try:
+            self.engine.start()
+        except BaseException:
+            self.stop()
+            raise
+        self._refuse_others(self.engine)
+        broker.jetstream_domain = options.domain
+        self.view = EngineView(self.engine)
+
+    def stop(self) -> None:
+        """Make everything durable and close the store."""
+        self.view = None
+        self._server.broker.jetstream_domain = None
+        if self.engine is not None:
+            self.engine.stop()
+            self.engine = None
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
+
+    def _make_world(self, account: str) -> AccountWorld:
+        broker = self._server.broker
+        assert self._workers is not None
+        return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
+
+    def _refuse_others(self, engine: Engine) -> None:
+        """Accounts without JetStream are told so, unless they use another account's under its own name."""
+        broker = self._server.broker
+        for name, account in broker.accounts.items():
+            if name == broker.options.system_account:
+                continue
+            if any(_is_whole_api(each) for each in account.configured.imports):
+                engine.leave_alone(name)
+            else:
+                engine.refuse(name)
+
+    def _map_domain(self, options: JetStreamOptions) -> None:
+        """Whoever names the domain reaches the plain subjects, too."""
+        broker = self._server.broker
+        mappings: tuple[SubjectMapping, ...] = ()
+        if options.domain:
+            mappings = tuple(
+                SubjectMapping(source=source, destinations=(MapDestination(subject=plain),))
+                for source, plain in domain_mappings(options.domain).items()
+            )
+        names = broker.accounts.keys() - {broker.options.system_account}
+        broker.built_in_mappings = dict.fromkeys(names | options.accounts.keys(), mappings)
+        broker.configure_accounts()
+
+    def reload(self, plan: ReloadPlan) -> None:
+        """Follow a configuration that changed."""
+        options = plan.options.jetstream
+        if Area.JETSTREAM in plan.areas and (self.engine is not None) != options.enabled:
+            self.stop()
+            self.start()
+        elif self.engine is not None and {Area.JETSTREAM, Area.ACCOUNTS} & plan.areas:
+            self._map_domain(options)
+            self.engine.reconfigure(options)
+            self._refuse_others(self.engine)
+
+
+def _is_whole_api(imported: Import) -> bool:
+    return imported.kind is ExportKind.SERVICE and (imported.to or imported.subject) == API_ALL

@@ -1,0 +1,352 @@
+"""JetStream as monitoring sees it: its parts of `/varz`, `/jsz`, `/healthz` and the metrics.
+
+Documents have the fields of nats-server 2.15.1 in its order.  What belongs to the API (state and
+configuration of streams) is written by its own encoder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream.jetstream.committer import DEFAULT_SYNC_INTERVAL_S
+from millstream.jsapi.codec import encode
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.limits import API_LEVEL
+from millstream.server.monitor.formats import nanoseconds, quoted, timestamp
+from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
+from millstream.server.monitor.jsz import ApiStats, JszOptions
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.engine import Engine
+    from millstream.jetstream.stream import Stream
+
+_ACCOUNTS_PER_PAGE: Final = 1024
+_UNSIGNED: Final = 2**64  # the reference shows a limit of -1 as an unsigned number
+
+
+class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    max_memory: int
+    max_storage: int
+    store_dir: str = ""
+    sync_interval: int = 0  # ns
+    sync_always: bool = False
+    domain: str = ""
+    compress_ok: bool = False
+    unique_tag: str = ""
+    strict: bool = False
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    max_request_batch: int = 0
+    max_ack_pending: int = 0
+    max_ha_assets: int = 0
+    max_duplicate_window: int = 0  # ns
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: int = 0  # ns
+    default_max_consumers: int = 0
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    memory: int = 0
+    storage: int = 0
+    reserved_memory: int = 0
+    reserved_storage: int = 0
+    accounts: int = 0
+    ha_assets: int = 0
+    api: ApiStats = ApiStats()
+
+
+class Varz(msgspec.Struct, frozen=True, kw_only=True):
+    config: Config
+    stats: Stats
+    limits: Limits
+
+
+class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    created: str
+    cluster: dict[str, str]
+    config: msgspec.Raw | None = None
+    state: msgspec.Raw
+    consumer_detail: list[msgspec.Raw] = []
+    direct_consumer_detail: list[msgspec.Raw] = []
+    mirror: msgspec.Raw | None = None
+    sources: list[msgspec.Raw] = []
+
+
+class Jsz(Stats, frozen=True, kw_only=True):
+    server_id: str
+    now: str
+    config: Config
+    limits: Limits
+    streams: int
+    streams_leader: int | msgspec.UnsetType = msgspec.UNSET
+    consumers: int
+    consumers_leader: int | msgspec.UnsetType = msgspec.UNSET
+    messages: int
+    bytes: int
+    account_details: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    total: int
+
+
+class EngineView:
+    """See ``monitor.jsz.JetStreamView``."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # -- /varz and /jsz ---------------------------------------------------------------------------
+
+    def varz(self) -> Varz:
+        return Varz(config=self._config(), stats=self._stats(), limits=self._limits())
+
+    def jsz(self, options: JszOptions) -> Jsz:
+        engine = self._engine
+        streams = list(self._streams())
+        consumers = sum(stream.consumer_count for _, stream in streams)
+        leaders = options.raft  # of everything this server has, it is the leader
+        stats = msgspec.structs.asdict(self._stats())
+        return Jsz(
+            **stats,
+            server_id=engine.server_id,
+            now=timestamp(time.time_ns()),
+            config=self._config(),
+            limits=self._limits(),
+            streams=len(streams),
+            streams_leader=len(streams) if leaders and streams else msgspec.UNSET,
+            consumers=consumers,
+            consumers_leader=consumers if leaders and consumers else msgspec.UNSET,
+            messages=sum(stream.log.messages for _, stream in streams),
+            bytes=sum(stream.bytes() for _, stream in streams),
+            account_details=self._details(options) or msgspec.UNSET,
+            total=len(engine.accounts),
+        )
+
+    def account(self, account: str, options: JszOptions) -> dict[str, Any]:
+        streams = options.streams or options.consumer
+        return self._detail(self._engine.accounts[account], options, streams=streams)
+
+    def _config(self) -> Config:
+        options, resources = self._engine.options, self._engine.resources
+        always = options.sync_interval_s is None
+        interval_s = DEFAULT_SYNC_INTERVAL_S if options.sync_interval_s is None else options.sync_interval_s
+        return Config(
+            max_memory=resources.max_memory,
+            max_storage=resources.max_store,
+            store_dir=self._engine.folder,
+            sync_interval=nanoseconds(interval_s),
+            sync_always=always,
+            domain=options.domain,
+            compress_ok=True,
+            unique_tag=options.unique_tag,
+            strict=options.strict,
+        )
+
+    def _limits(self) -> Limits:
+        limits = self._engine.options.limits
+        return Limits(
+            max_request_batch=limits.max_request_batch,
+            max_ack_pending=limits.max_ack_pending,
+            max_ha_assets=limits.max_ha_assets,
+            max_duplicate_window=nanoseconds(limits.duplicate_window_s),
+            max_batch_inflight_per_stream=limits.batch_max_inflight_per_stream,
+            max_batch_inflight_total=limits.batch_max_inflight_total,
+            max_batch_size=limits.batch_max_messages,
+            max_batch_timeout=nanoseconds(limits.batch_timeout_s),
+            default_max_consumers=limits.default_max_consumers,
+        )
+
+    def _stats(self) -> Stats:
+        accounts = self._engine.accounts.values()
+        resources = self._engine.resources
+        return Stats(
+            memory=sum(account.used(StorageType.MEMORY) for account in accounts),
+            storage=sum(account.used(StorageType.FILE) for account in accounts),
+            reserved_memory=resources.reserved(StorageType.MEMORY),
+            reserved_storage=resources.reserved(StorageType.FILE),
+            accounts=len(accounts),
+            api=ApiStats(
+                level=API_LEVEL,
+                total=sum(account.api_total for account in accounts),
+                errors=sum(account.api_errors for account in accounts),
+            ),
+        )
+
+    def _details(self, options: JszOptions) -> list[dict[str, Any]]:
+        accounts = self._engine.accounts
+        streams = options.streams or options.consumer
+        if options.account in accounts:
+            chosen = [accounts[options.account]]
+        elif options.accounts or (streams and not options.account):
+            limit = options.limit or _ACCOUNTS_PER_PAGE
+            chosen = [accounts[name] for name in sorted(accounts)]
+            if limit > 0:
+                start = max(options.offset, 0)
+                chosen = chosen[start : start + limit]
+        else:
+            chosen = []
+        return [self._detail(account, options, streams=streams) for account in chosen]
+
+    def _detail(self, account: AccountJetStream, options: JszOptions, *, streams: bool) -> dict[str, Any]:
+        stats = Stats(
+            memory=account.used(StorageType.MEMORY),
+            storage=account.used(StorageType.FILE),
+            reserved_memory=account.options.max_memory % _UNSIGNED,
+            reserved_storage=account.options.max_store % _UNSIGNED,
+            api=ApiStats(total=account.api_total, errors=account.api_errors),
+        )
+        detail = {"name": account.name, "id": account.name, **msgspec.structs.asdict(stats)}
+        if streams and account.streams:
+            detail["stream_detail"] = [
+                self._stream(account.streams[name], options) for name in sorted(account.streams)
+            ]
+        return detail
+
+    def _stream(self, stream: Stream, options: JszOptions) -> StreamDetail:
+        mirror = stream.inflows.mirror()
+        return StreamDetail(
+            name=stream.name,
+            created=timestamp(stream.created_ns),
+            cluster={"leader": self._engine.server_name},
+            config=msgspec.Raw(encode(stream.config)) if options.config else None,
+            state=msgspec.Raw(encode(stream.state())),
+            consumer_detail=_consumers(stream, options, direct=False),
+            direct_consumer_detail=_consumers(stream, options, direct=True),
+            mirror=msgspec.Raw(encode(mirror)) if mirror is not None else None,
+            sources=[msgspec.Raw(encode(source)) for source in stream.inflows.sources()],
+        )
+
+    def _streams(self) -> Iterator[tuple[AccountJetStream, Stream]]:
+        for account in self._engine.accounts.values():
+            for name in sorted(account.streams):
+                yield account, account.streams[name]
+
+    # -- /healthz ---------------------------------------------------------------------------------
+
+    def health(self, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
+        if options.js_enabled or options.js_enabled_only:
+            return HTTPStatus.OK, []
+        missing = self._missing(options)
+        if missing is not None:
+            return HTTPStatus.NOT_FOUND, [missing]
+        ill = [
+            problem
+            for account in self._engine.accounts.values()
+            if options.account in ("", account.name)
+            for problem in _problems(account)
+            if options.stream in ("", problem.stream)
+        ]
+        return (HTTPStatus.SERVICE_UNAVAILABLE if ill else HTTPStatus.OK), ill
+
+    def _missing(self, options: HealthzOptions) -> HealthError | None:
+        """The first of account, stream and consumer that is asked for and not there."""
+        name, stream = options.account, options.stream
+        if not name:
+            return None
+        account = self._engine.accounts.get(name)
+        if account is None:
+            text = f"JetStream account {quoted(name)} not found"
+            return HealthError(type=HealthErrorType.ACCOUNT, account=name, error=text)
+        if stream and stream not in account.streams and stream not in account.unrecovered:
+            text = f"JetStream stream {quoted(stream)} not found on account {quoted(name)}"
+            return HealthError(type=HealthErrorType.STREAM, account=name, stream=stream, error=text)
+        if options.consumer and (
+            stream not in account.streams or options.consumer not in account.streams[stream].consumers
+        ):
+            text = (
+                f"JetStream consumer {quoted(options.consumer)} not found for stream {quoted(stream)}"
+                f" on account {quoted(name)}"
+            )
+            return HealthError(
+                type=HealthErrorType.CONSUMER,
+                account=name,
+                stream=stream,
+                consumer=options.consumer,
+                error=text,
+            )
+        return None
+
+    # -- the rest ---------------------------------------------------------------------------------
+
+    def account_enabled(self, account: str) -> bool:
+        return account in self._engine.accounts
+
+    def metrics(self) -> Iterable[Metric]:
+        # Not at the top: a server that nobody scrapes starts without this library.
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+        stats = self._stats()
+        values = {
+            "memory_bytes": ("Bytes of messages in memory.", stats.memory),
+            "storage_bytes": ("Bytes of messages in files.", stats.storage),
+            "reserved_memory_bytes": ("Memory that streams may grow to.", stats.reserved_memory),
+            "reserved_storage_bytes": ("Storage that streams may grow to.", stats.reserved_storage),
+        }
+        for name, (text, value) in values.items():
+            yield GaugeMetricFamily(f"millstream_jetstream_{name}", text, value=value)
+        yield CounterMetricFamily(
+            "millstream_jetstream_api_requests", "Requests to the API.", value=stats.api.total
+        )
+        yield CounterMetricFamily(
+            "millstream_jetstream_api_errors",
+            "Requests to the API that were refused.",
+            value=stats.api.errors,
+        )
+        labels = ["account", "stream"]
+        gauges = [
+            GaugeMetricFamily(f"millstream_stream_{name}", text, labels=labels)
+            for name, text in (
+                ("messages", "Messages in the stream."),
+                ("bytes", "Bytes of the messages in the stream."),
+                ("first_sequence", "Sequence of the first message."),
+                ("last_sequence", "Sequence of the last message."),
+                ("consumers", "Consumers of the stream."),
+                ("read_only", "1 if the disk does not take writes."),
+            )
+        ]
+        for account, stream in self._streams():
+            log = stream.log
+            numbers = (
+                log.messages,
+                stream.bytes(),
+                log.first_seq,
+                log.last_seq,
+                stream.consumer_count,
+                stream.failure is not None,
+            )
+            for gauge, number in zip(gauges, numbers, strict=True):
+                gauge.add_metric([account.name, stream.name], float(number))
+        yield from gauges
+
+
+def _consumers(stream: Stream, options: JszOptions, *, direct: bool) -> list[msgspec.Raw]:
+    """What is told about the stream's consumers, or about those of its mirrors and sources."""
+    if not options.consumer or (direct and not options.direct_consumer):
+        return []
+    found = (each.info() for each in stream.consumers.values() if each.config.direct is direct)
+    return [
+        msgspec.Raw(encode(info if options.config else msgspec.structs.replace(info, config=None)))
+        for info in found
+    ]
+
+
+def _problems(account: AccountJetStream) -> Iterator[HealthError]:
+    """Streams that did not start, and those that can not be written."""
+    for name in sorted(account.unrecovered):
+        text = f"JetStream stream '{account.name} > {name}' could not be recovered"
+        yield HealthError(type=HealthErrorType.STREAM, account=account.name, stream=name, error=text)
+    for name in sorted(account.streams):
+        failure = account.streams[name].failure
+        if failure is not None:
+            text = f"JetStream stream '{account.name} > {name}' write error: {failure}"
+            yield HealthError(type=HealthErrorType.STREAM, account=account.name, stream=name, error=text)

@@ -1,0 +1,138 @@
+"""An account of the broker, as JetStream sees it: the other side of ``jetstream.ports``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millstream.broker.imports import REPLY_PREFIX
+from millstream.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
+from millstream.broker.options import ConnectionType
+from millstream.broker.reply_outlet import outlet_to
+from millstream.broker.router import Subscription
+from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jsapi.advisory_types import ClientInfo
+from millstream.jsapi.go_time import Time
+from millstream.protocol.inlet import Inlet
+
+if TYPE_CHECKING:
+    from millstream.base.clock import Clock
+    from millstream.broker.accounts import Account
+    from millstream.broker.broker import Broker
+    from millstream.broker.session import Session
+    from millstream.protocol.outlet import Outlet
+    from millstream.protocol.replies import Replies
+    from millstream.server.workers import Workers
+
+
+class AccountWorld:
+    """See ``jetstream.ports.World``."""
+
+    def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Workers) -> None:
+        self._broker = broker
+        self._account = account
+        self._workers = workers
+        self.now_ns = clock.wall_ns
+
+    @property
+    def max_payload(self) -> int:
+        return self._broker.options.max_payload
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._broker.loop.call_later(delay_s, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._broker.loop.call_soon(callback)
+
+    def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self._workers.submit(work, done)
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        self._workers.commit(job, done)
+
+    def publish(
+        self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
+    ) -> None:
+        self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
+
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
+        self._account.space.answer(acks, start)
+        self._broker.tick.flush()
+
+    def has_interest(self, subject: bytes) -> bool:
+        if subject.startswith(REPLY_PREFIX):
+            return self.outlet(subject).has_interest()
+        return self._broker.has_interest(self._account, subject)
+
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Subscription:
+        subscription = Subscription(CaptureSubscriber(sink, traced), subject, None, b"")
+        if isinstance(sink, Inlet):
+            subscription.inlet = sink
+        self._account.space.subscribe(subscription)
+        self._broker.imports.shadow_ours(self._account, subscription)
+        return subscription
+
+    def serve(
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
+    ) -> Subscription:
+        def call(message: Message) -> None:
+            request = Request(
+                message.subject, message.reply, message.headers, message.payload, message.source
+            )
+            if message.source is None:  # we sent it, and are in the middle of something
+                self._broker.loop.call_soon(call_later, request)
+            else:
+                callback(request)
+
+        def call_later(request: Request) -> None:
+            if not subscription.closed:
+                callback(request)
+                self._broker.flush_soon()
+
+        subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
+        if spared is not None:
+            subscription.rewrite = lambda literal: None if spared(literal) else literal
+        self._account.space.subscribe(subscription)
+        return subscription
+
+    def release(self, handle: Any) -> None:
+        self._broker.unsubscribe(self._account, handle)
+        self._broker.imports.forget_ours(handle)
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
+        return outlet_to(self._broker.imports, self._account, subject, queue)
+
+    def flush(self) -> None:
+        self._broker.flush_soon()
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> tuple[bytes, Callable[[], None]]:
+        self._account.space.watch(subject, changed)
+        return subject, changed
+
+    def unwatch(self, handle: Any) -> None:
+        self._account.space.unwatch(*handle)
+
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        session: Session | None = getattr(client, "session", None)
+        if session is None:
+            return None
+        return ClientInfo(
+            start=Time(session.started_ns),
+            host=session.ip,
+            id=client.cid,
+            acc=client.account.name,
+            user=session.identity.user if session.identity is not None else "",
+            name=session.connect.name,
+            lang=session.connect.lang,
+            ver=session.connect.version,
+            rtt=round(client.keepalive.round_trip_s * 1_000_000_000),
+            server=self._broker.server_name,
+            kind="Client",
+            client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
+        )

@@ -1,0 +1,275 @@
+"""`/accountz` and `/accstatz`: the accounts, what they share, and what their clients did."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.broker.options import Export, ExportKind, Import, ResponseType, SubjectMapping
+from millstream.server.monitor import totals
+from millstream.server.monitor.formats import timestamp
+from millstream.server.monitor.jsz import jetstream_of
+from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.subscriptions import TreeStats, tree_stats
+from millstream.subjects.transform import pattern_to_destination
+
+if TYPE_CHECKING:
+    from millstream.broker.accounts import Account
+    from millstream.server.server import Server
+
+_WHOLE: Final = 100  # percent
+
+# What every account may ask of the system account: as it asks, and how that is seen there.
+_SYSTEM_SERVICES: Final = (
+    ("$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.{account}.CONNZ"),
+    ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.ACCOUNT.{account}.CONNZ"),
+    ("$SYS.REQ.ACCOUNT.PING.STATZ", "$SYS.REQ.ACCOUNT.{account}.STATZ"),
+)
+_USER_INFO: Final = ("$SYS.REQ.USER.INFO", "$SYS.REQ.USER.{account}.INFO")
+_SYSTEM_EXPORTS: Final = (
+    Export(kind=ExportKind.SERVICE, subject="$SYS.REQ.ACCOUNT.*.CONNZ", response_type=ResponseType.STREAM),
+    Export(kind=ExportKind.SERVICE, subject="$SYS.REQ.ACCOUNT.*.STATZ", response_type=ResponseType.STREAM),
+    Export(kind=ExportKind.SERVICE, subject="$SYS.DEBUG.SUBSCRIBERS"),
+    Export(kind=ExportKind.SERVICE, subject="$SYS.REQ.USER.*.INFO"),
+)
+_RESPONSE_TYPES: Final = {
+    ResponseType.SINGLETON: "Singleton",
+    ResponseType.STREAM: "Streamed",
+    ResponseType.CHUNKED: "Chunked",
+}
+
+
+class AccountzOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which account to detail; names as in a request to the system account."""
+
+    account: str = ""  # empty: list them all
+
+
+class AccountStatzOptions(msgspec.Struct, frozen=True, kw_only=True):
+    accounts: list[str] = []  # empty: all
+    include_unused: bool = False  # those without clients too
+
+
+class ExportInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    subject: str
+    type: str
+    response_type: str = ""
+    account_token_position: int = 0
+    approved_accounts: list[str] = []
+
+
+class ImportInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    subject: str
+    account: str
+    to: str = ""
+    local_subject: str
+    type: str
+    invalid: bool
+    share: bool
+    tracking: bool
+
+
+class MappedTo(msgspec.Struct, frozen=True):
+    subject: str
+    weight: int  # percent, those of the destinations before it included
+
+
+class AccountInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    account_name: str
+    update_time: str
+    is_system: bool = False
+    expired: bool
+    complete: bool
+    jetstream_enabled: bool
+    leafnode_connections: int
+    client_connections: int
+    subscriptions: int
+    mappings: dict[str, list[MappedTo]] = {}
+    exports: list[ExportInfo] = []
+    imports: list[ImportInfo] = []
+    name_tag: str
+    sublist_stats: TreeStats
+
+
+class Accountz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    server_id: str
+    now: str
+    system_account: str = ""
+    accounts: list[str] = []
+    account_detail: AccountInfo | None = None
+
+
+class Amount(msgspec.Struct, frozen=True):
+    msgs: int = 0
+    bytes: int = 0
+
+
+class AmountByKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages and bytes of clients, and of other servers, of which there are none."""
+
+    msgs: int
+    bytes: int
+    gateways: Amount = Amount()
+    routes: Amount = Amount()
+    leafs: Amount = Amount()
+
+
+class AccountStat(msgspec.Struct, frozen=True, kw_only=True):
+    acc: str
+    name: str
+    conns: int
+    leafnodes: int
+    total_conns: int
+    num_subscriptions: int
+    sent: AmountByKind
+    received: AmountByKind
+    slow_consumers: int
+
+
+class AccountStatz(msgspec.Struct, frozen=True, kw_only=True):
+    server_id: str
+    now: str
+    account_statz: list[AccountStat]
+
+
+def accountz(server: Server, options: AccountzOptions | None = None) -> Accountz:
+    """The list of accounts, or one in detail; BadRequest if there is no such account."""
+    broker = server.broker
+    name = options.account if options is not None else ""
+    return Accountz(
+        server_id=broker.server_id,
+        now=timestamp(time.time_ns()),
+        system_account=broker.options.system_account,
+        accounts=[] if name else list(broker.accounts),
+        account_detail=account_info(server, name) if name else None,
+    )
+
+
+def account_info(server: Server, name: str) -> AccountInfo:
+    """Everything about one account."""
+    account = server.broker.accounts.get(name)
+    if account is None:
+        raise BadRequest(f"Account {name} does not exist")
+    view = jetstream_of(server)
+    return AccountInfo(
+        account_name=name,
+        update_time=timestamp(server.configured_ns),
+        is_system=account.is_system,
+        expired=False,
+        complete=True,
+        jetstream_enabled=view is not None and view.account_enabled(name),
+        leafnode_connections=0,
+        client_connections=len(account.connections),
+        subscriptions=account.space.tree.count,
+        mappings={mapping.source: _mapped_to(mapping) for mapping in account.configured.mappings},
+        exports=_exports(account),
+        imports=_imports(account, server.broker.options.system_account),
+        name_tag=name,
+        sublist_stats=tree_stats([account.space]),
+    )
+
+
+def account_statz(server: Server, options: AccountStatzOptions | None = None) -> AccountStatz:
+    """Traffic of the accounts that have clients."""
+    options = options or AccountStatzOptions()
+    accounts = server.broker.accounts
+    wanted = options.accounts or list(accounts)
+    return AccountStatz(
+        server_id=server.broker.server_id,
+        now=timestamp(time.time_ns()),
+        account_statz=[
+            account_stat(accounts[name])
+            for name in wanted
+            if name in accounts and (options.include_unused or accounts[name].connections)
+        ],
+    )
+
+
+def account_stat(account: Account) -> AccountStat:
+    traffic = totals.account_traffic(account)
+    connections = len(account.connections)
+    return AccountStat(
+        acc=account.name,
+        name=account.name,
+        conns=connections,
+        leafnodes=0,
+        total_conns=connections,
+        num_subscriptions=account.space.tree.count,
+        sent=AmountByKind(msgs=traffic.out_messages, bytes=traffic.out_bytes),
+        received=AmountByKind(msgs=traffic.in_messages, bytes=traffic.in_bytes),
+        slow_consumers=account.slow_consumers,
+    )
+
+
+def _exports(account: Account) -> list[ExportInfo]:
+    exports = [_export(export) for export in account.configured.exports]
+    if account.is_system:
+        exports += [_export(export) for export in _SYSTEM_EXPORTS]
+    return exports
+
+
+def _export(export: Export) -> ExportInfo:
+    is_service = export.kind is ExportKind.SERVICE
+    return ExportInfo(
+        subject=export.subject,
+        type=export.kind.value,
+        response_type=_RESPONSE_TYPES[export.response_type] if is_service else "",
+        account_token_position=export.account_token_position,
+        approved_accounts=list(export.accounts or ()),
+    )
+
+
+def _imports(account: Account, system_account: str) -> list[ImportInfo]:
+    imports = [_import(configured) for configured in account.configured.imports]
+    if system_account:
+        services = (_USER_INFO,) if account.is_system else (*_SYSTEM_SERVICES, _USER_INFO)
+        for local, remote in services:
+            subject = remote.format(account=account.name)
+            imports.append(_service(system_account, subject, local, share=local == _USER_INFO[0]))
+    return imports
+
+
+def _import(configured: Import) -> ImportInfo:
+    local = configured.to or configured.subject
+    if configured.kind is ExportKind.SERVICE:
+        return _service(configured.account, configured.subject, local, share=configured.share)
+    if configured.prefix:
+        local = f"{configured.prefix.rstrip('.')}.{configured.subject}"
+    return ImportInfo(
+        subject=configured.subject,
+        account=configured.account,
+        local_subject=local,
+        type=configured.kind.value,
+        invalid=False,
+        share=False,
+        tracking=False,
+    )
+
+
+def _service(account: str, subject: str, local: str, *, share: bool) -> ImportInfo:
+    return ImportInfo(
+        subject=subject,
+        account=account,
+        to=local,
+        local_subject=local,
+        type=ExportKind.SERVICE.value,
+        invalid=False,
+        share=share,
+        tracking=False,
+    )
+
+
+def _mapped_to(mapping: SubjectMapping) -> list[MappedTo]:
+    """Smallest weight first, each added to those before; what is missing to 100 stays as it is."""
+    shares = [(each.weight, each.subject) for each in mapping.destinations]
+    rest = _WHOLE - sum(weight for weight, _ in shares)
+    if rest > 0 and all(subject != mapping.source for _, subject in shares):
+        shares.append((rest, pattern_to_destination(mapping.source)))
+    shares.sort(key=lambda share: share[0])
+    destinations, sum_so_far = [], 0
+    for weight, subject in shares:
+        sum_so_far += weight
+        destinations.append(MappedTo(subject, sum_so_far))
+    return destinations

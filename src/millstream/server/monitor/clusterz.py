@@ -1,0 +1,48 @@
+"""`/routez`, `/gatewayz` and `/leafz`: a server that stands alone has none, and says so."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from millstream.server.monitor.formats import timestamp
+
+if TYPE_CHECKING:
+    from millstream.server.server import Server
+
+
+class Routez(msgspec.Struct, frozen=True, kw_only=True):
+    server_id: str
+    server_name: str
+    now: str
+    num_routes: int = 0
+    routes: list[Any] = []
+
+
+class Gatewayz(msgspec.Struct, frozen=True, kw_only=True):
+    server_id: str
+    now: str
+    outbound_gateways: dict[str, Any] = {}
+    inbound_gateways: dict[str, Any] = {}
+
+
+class Leafz(msgspec.Struct, frozen=True, kw_only=True):
+    server_id: str
+    now: str
+    leafnodes: int = 0
+    leafs: list[Any] = []
+
+
+def routez(server: Server) -> Routez:
+    broker = server.broker
+    return Routez(server_id=broker.server_id, server_name=broker.server_name, now=timestamp(time.time_ns()))
+
+
+def gatewayz(server: Server) -> Gatewayz:
+    return Gatewayz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))
+
+
+def leafz(server: Server) -> Leafz:
+    return Leafz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))

@@ -1,0 +1,181 @@
+"""One connection as `/connz` describes it, open or closed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.broker.history import ClosedConnection
+from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
+from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
+from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, timestamp, uptime
+from millstream.server.monitor.subscriptions import SubscriptionDetail, detail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from millstream.broker.connection import Connection
+    from millstream.broker.history import SubscriptionRecord
+    from millstream.broker.router import Subscription
+    from millstream.broker.session import Session
+
+    Entry = Connection | ClosedConnection
+else:
+    Entry = object
+
+_TYPES: Final = {ConnectionType.WEBSOCKET: "websocket"}
+_REDACTED: Final = "[REDACTED]"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Now, on both clocks."""
+
+    wall_ns: int
+    monotonic: float  # s
+
+
+class PeerCertificate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    subject: str = ""
+    spki_sha256: str = ""
+    cert_sha256: str = ""
+
+
+class ConnectionInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    cid: int
+    kind: str
+    type: str
+    ip: str
+    port: int
+    start: str
+    last_activity: str
+    stop: str = ""
+    reason: str = ""
+    rtt: str
+    uptime: str
+    idle: str
+    pending_bytes: int
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    stalls: int = 0
+    subscriptions: int
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    tls_version: str = ""
+    tls_cipher_suite: str = ""
+    tls_peer_certs: list[PeerCertificate] = []
+    tls_first: bool = False
+    authorized_user: str = ""
+    account: str = ""
+    subscriptions_list: list[str] = []
+    subscriptions_list_detail: list[SubscriptionDetail] = []
+    name_tag: str = ""
+
+
+def describe(
+    entry: Entry, moment: Moment, *, identity: bool, subscriptions: bool, details: bool
+) -> ConnectionInfo:
+    """`identity`: who it is; `subscriptions` or `details`: what it listens on."""
+    session: Session = entry.session
+    held: Sequence[Subscription | SubscriptionRecord]
+    if isinstance(entry, ClosedConnection):
+        closed, end_ns = True, entry.stopped_ns
+        account, round_trip_s = entry.account, entry.round_trip_s
+        pending, stalls, held = 0, entry.stalls, entry.subscriptions
+    else:
+        closed, end_ns = False, moment.wall_ns
+        account, round_trip_s = entry.account.name, entry.keepalive.round_trip_s
+        pending, stalls = entry.backpressure.pending(), entry.backpressure.stalls
+        held = list(entry.subscriptions.values())
+    # From the start on, not from now back, so that it stays the same while nothing happens.
+    last_ns = session.started_ns + nanoseconds(max(entry.last_activity - session.started, 0))
+    idle_ns = end_ns - last_ns if closed else nanoseconds(moment.monotonic - entry.last_activity)
+    names_account = account != GLOBAL_ACCOUNT
+    return ConnectionInfo(
+        cid=entry.cid,
+        kind="Client",
+        type=_TYPES.get(session.kind, "nats"),
+        ip=session.ip,
+        port=session.port,
+        start=timestamp(session.started_ns),
+        last_activity=timestamp(last_ns),
+        stop=timestamp(end_ns) if closed else "",
+        reason=str(session.reason or "") if closed else "",
+        rtt=round_trip(round_trip_s),
+        uptime=uptime(end_ns - session.started_ns),
+        idle=uptime(idle_ns),
+        pending_bytes=pending,
+        in_msgs=entry.in_messages,
+        out_msgs=entry.out_messages,
+        in_bytes=entry.in_bytes,
+        out_bytes=entry.out_bytes,
+        stalls=stalls,
+        subscriptions=len(held),
+        name=session.connect.name,
+        lang=session.connect.lang,
+        version=session.connect.version,
+        tls_version=session.tls_version,
+        tls_cipher_suite=_suite_name(session.tls_cipher),
+        tls_peer_certs=_peer_certificates(session) if identity and not closed else [],
+        tls_first=_tls_first(session),
+        authorized_user=authorized_user(session) if identity else "",
+        account=account if identity and names_account else "",
+        subscriptions_list=[text_of(each.subject) for each in held] if subscriptions and not details else [],
+        subscriptions_list_detail=(
+            [detail(each, entry.cid, account if closed else "") for each in held] if details else []
+        ),
+        name_tag=account if identity and (names_account or not closed) else "",
+    )
+
+
+def authorized_user(session: Session) -> str:
+    """Who the client is, or says it is where nobody checked; a token is never shown."""
+    if session.identity is not None and session.identity.user:
+        return session.identity.user
+    connect = session.connect
+    return connect.nkey or connect.user or (_REDACTED if connect.auth_token else "")
+
+
+def _tls_first(session: Session) -> bool:
+    """Whether the handshake came before INFO; a web socket has no other way."""
+    return bool(session.tls_version) and session.kind is ConnectionType.STANDARD and not session.greeted
+
+
+def _peer_certificates(session: Session) -> list[PeerCertificate]:
+    der = session.peer_certificate
+    return [_peer_certificate(der)] if der is not None else []
+
+
+@lru_cache(maxsize=1024)
+def _peer_certificate(der: bytes) -> PeerCertificate:
+    fingerprint = hashlib.sha256(der).hexdigest()
+    try:
+        return PeerCertificate(
+            subject=peer_names(der).subject, spki_sha256=pinned_fingerprint(der), cert_sha256=fingerprint
+        )
+    except UnreadableCertificate:
+        return PeerCertificate(cert_sha256=fingerprint)
+
+
+@lru_cache(maxsize=64)
+def _suite_name(openssl_name: str) -> str:
+    """From OpenSSL's name of a cipher suite to the standard one; those of TLS 1.3 are the same."""
+    if not openssl_name or openssl_name.startswith("TLS_"):
+        return openssl_name
+    exchange, _, cipher = openssl_name.partition("AES" if "AES" in openssl_name else "CHACHA20")
+    exchange = exchange.rstrip("-").replace("-", "_") or "RSA"
+    if "CHACHA20" in openssl_name:
+        cipher = "CHACHA20_POLY1305_SHA256"
+    else:
+        size, _, mode = cipher.partition("-")
+        cipher = f"AES_{size}_{mode.replace('-', '_')}"
+        if "GCM" not in cipher and "CCM" not in cipher:
+            cipher = f"AES_{size}_CBC_{mode.replace('-', '_')}"
+    return f"TLS_{exchange}_WITH_{cipher}"

@@ -1,0 +1,89 @@
+"""The monitoring endpoint of a server: its address, its certificate, its start and stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from millstream.broker.listener import bind
+from millstream.broker.options import TlsOptions
+from millstream.broker.tls import server_context
+from millstream.config.options import MonitorOptions
+from millstream.server.monitor.http import HttpServer
+from millstream.server.monitor.routes import Routes
+
+if TYPE_CHECKING:
+    from millstream.config.reload import ReloadPlan
+    from millstream.server.server import Server
+
+_WILDCARDS = ("", "0.0.0.0", "::")
+
+
+class Monitor:
+    """Documents about a server over HTTP, or over HTTPS if there is a port for that."""
+
+    def __init__(self, server: Server, options: MonitorOptions) -> None:
+        self.port = 0
+        self._server = server
+        self._options = options
+        self._routes = Routes(server, options.base_path)
+        self._http = HttpServer(self._routes.handle)
+        self._context: ssl.SSLContext | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._options.https_port is None else "https"
+
+    @property
+    def address(self) -> str:
+        """Host as configured, and the port in use."""
+        return f"{_bracketed(self._options.host)}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Where this machine finds it."""
+        host = "127.0.0.1" if self._options.host in _WILDCARDS else _bracketed(self._options.host)
+        return f"{self.scheme}://{host}:{self.port}{self._options.base_path.rstrip('/')}"
+
+    @property
+    def request_counts(self) -> Mapping[str, int]:
+        """Requests so far, by path."""
+        return self._routes.counts
+
+    async def start(self) -> None:
+        """Listen; OSError if the address cannot be had."""
+        options = self._options
+        port = options.http_port if options.https_port is None else options.https_port
+        if port is None:
+            raise ValueError("monitoring has no port")
+        handshake_timeout_s = None
+        if options.https_port is not None:
+            if options.tls is None:
+                raise ValueError("monitoring over HTTPS needs a certificate")
+            self._context = server_context(_without_client_certificates(options.tls))
+            handshake_timeout_s = options.tls.timeout_s
+            self._server.reload_listeners.append(self._reloaded)
+        sockets = bind(options.host, port)
+        self.port = sockets[0].getsockname()[1]
+        await self._http.start(sockets, self._context, handshake_timeout_s)
+
+    async def stop(self) -> None:
+        await self._http.stop()
+
+    def _reloaded(self, plan: ReloadPlan) -> None:
+        """A renewed certificate is used from the next handshake on."""
+        tls = self._server.options.monitor.tls
+        if self._context is not None and tls is not None:
+            server_context(_without_client_certificates(tls))  # complains better about what cannot be
+            self._context.load_cert_chain(tls.cert_file, tls.key_file)
+
+
+def _without_client_certificates(tls: TlsOptions) -> TlsOptions:
+    """Who may look is not decided by the certificates that clients of the broker need."""
+    return dataclasses.replace(tls, verify=False, verify_and_map=False)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,68 @@
+"""`/stacksz`, `/ipqueuesz` and `/debug/vars`: the process from inside, for whoever debugs it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import sys
+import threading
+import traceback
+from typing import Any, Final
+
+from millstream.server.monitor import process
+
+_SECRET_FLAGS: Final = frozenset({"-user", "-pass", "-auth"})
+_REDACTED: Final = "[REDACTED]"
+
+
+def stacks() -> bytes:
+    """Where every thread is, and every task of the loop that is running."""
+    out = io.StringIO()
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        out.write(f"thread {ident} [{names.get(ident, 'unknown')}]:\n")
+        traceback.print_stack(frame, file=out)
+        out.write("\n")
+    current = asyncio.current_task()
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
+        out.write(f"task {task.get_name()} [{'running' if task is current else 'waiting'}]:\n")
+        task.print_stack(file=out)
+        out.write("\n")
+    return out.getvalue().encode(errors="replace")
+
+
+def queues() -> dict[str, Any]:
+    """Queues between goroutines with something in them: there are none here."""
+    return {}
+
+
+def variables() -> dict[str, Any]:
+    """The command line without its secrets, and what the memory is used for."""
+    collections = gc.get_stats()
+    return {
+        "cmdline": redacted(sys.argv),
+        "memstats": {
+            "Sys": process.resident_bytes(),
+            "NumGC": sum(generation["collections"] for generation in collections),
+            "Frees": sum(generation["collected"] for generation in collections),
+            "HeapObjects": sum(gc.get_count()),
+        },
+    }
+
+
+def redacted(arguments: list[str]) -> list[str]:
+    """Credentials given as ``--pass x`` or ``-pass=x`` are nobody's business."""
+    shown: list[str] = []
+    hide_next = False
+    for argument in arguments:
+        flag, equals, _ = argument.partition("=")
+        is_secret = flag.startswith("-") and f"-{flag.lstrip('-')}" in _SECRET_FLAGS
+        if hide_next:
+            shown.append(_REDACTED)
+        elif is_secret and equals:
+            shown.append(f"{flag}={_REDACTED}")
+        else:
+            shown.append(argument)
+        hide_next = is_secret and not equals and not hide_next
+    return shown

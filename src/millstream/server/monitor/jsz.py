@@ -1,0 +1,107 @@
+"""`/jsz`, and the seam to JetStream: monitoring sees it as a ``JetStreamView``, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from millstream.server.monitor.formats import timestamp
+from millstream.server.monitor.queries import BadRequest
+
+if TYPE_CHECKING:
+    from http import HTTPStatus
+
+    from prometheus_client.metrics_core import Metric
+
+    from millstream.server.monitor.healthz import HealthError, HealthzOptions
+    from millstream.server.server import Server
+
+
+class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to tell about JetStream; names as in a request to the system account."""
+
+    account: str = ""
+    accounts: bool = False
+    streams: bool = False
+    consumer: bool = False
+    direct_consumer: bool = False
+    config: bool = False
+    leader_only: bool = False
+    offset: int = 0
+    limit: int = 0
+    raft: bool = False
+    stream_leader_only: bool = False
+
+
+class JetStreamView(Protocol):
+    """What monitoring asks of JetStream.  Documents are whatever msgspec can encode."""
+
+    def varz(self) -> Any:
+        """The `jetstream` part of `/varz`: config, stats, limits."""
+
+    def jsz(self, options: JszOptions) -> Any:
+        """All of `/jsz`; may raise BadRequest."""
+
+    def account(self, account: str, options: JszOptions) -> Any:
+        """What `/jsz` says about an account that has JetStream."""
+
+    def health(self, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
+        """What is wrong with the streams and consumers asked for (404: they do not exist), or nothing."""
+
+    def account_enabled(self, account: str) -> bool:
+        """Whether the account may use JetStream."""
+
+    def metrics(self) -> Iterable[Metric]:
+        """For Prometheus."""
+
+
+class ApiStats(msgspec.Struct, frozen=True):
+    level: int = 0
+    total: int = 0
+    errors: int = 0
+
+
+class JetStreamConfig(msgspec.Struct, frozen=True):
+    max_memory: int = 0
+    max_storage: int = 0
+
+
+class DisabledJsz(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of a server that has JetStream switched off."""
+
+    memory: int = 0
+    storage: int = 0
+    reserved_memory: int = 0
+    reserved_storage: int = 0
+    accounts: int = 0
+    ha_assets: int = 0
+    api: ApiStats = ApiStats()
+    server_id: str
+    now: str
+    disabled: bool = True
+    config: JetStreamConfig = JetStreamConfig()
+    streams: int = 0
+    consumers: int = 0
+    messages: int = 0
+    bytes: int = 0
+    total: int = 0
+
+
+def jetstream_of(server: Server) -> JetStreamView | None:
+    """JetStream of this server, if it is on."""
+    service = getattr(server, "jetstream", None)
+    return service.view if service is not None else None
+
+
+def jsz(server: Server, options: JszOptions | None = None) -> Any:
+    """The document, of this moment; BadRequest if this server has nothing to say to these options."""
+    options = options or JszOptions()
+    view = jetstream_of(server)
+    if view is not None:
+        return view.jsz(options)
+    if options.leader_only:
+        raise BadRequest("filtered response: not leader")
+    return DisabledJsz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))

@@ -1,0 +1,165 @@
+"""`/metrics` for Prometheus.
+
+Values are read from the broker when they are scraped; counting costs a message nothing.  Names
+begin with ``millstream_``, but for those of the process, which have the names every program gives them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from millstream import BUILD, __version__
+from millstream.broker.info import SERVER_VERSION
+from millstream.server.monitor import totals
+from millstream.server.monitor.jsz import jetstream_of
+
+if TYPE_CHECKING:
+    from millstream.server.server import Server
+
+_NS: Final = 1e9
+
+
+class Metrics:
+    """The registry of one server."""
+
+    CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+    def __init__(self, server: Server, requests: Mapping[str, int]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(ServerCollector(server, requests))
+        ProcessCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        text: bytes = generate_latest(self._registry)
+        return text
+
+
+class ServerCollector(Collector):
+    """Reads a server at the moment of the scrape."""
+
+    def __init__(self, server: Server, requests: Mapping[str, int]) -> None:
+        self._server = server
+        self._requests = requests
+
+    def describe(self) -> list[Metric]:
+        """Nothing is collected when this is registered, because the server is not there yet."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._about_the_server()
+        yield from self._traffic()
+        yield from self._accounts()
+        view = jetstream_of(self._server)
+        if view is not None:
+            yield from view.metrics()
+
+    def _about_the_server(self) -> Iterator[Metric]:
+        server, broker = self._server, self._server.broker
+        yield InfoMetricFamily(
+            "millstream_build",
+            "Version of Millstream, of the nats-server it stands for, and whether it is compiled.",
+            {"version": __version__, "nats_version": SERVER_VERSION, "build": BUILD},
+        )
+        yield InfoMetricFamily(
+            "millstream_server",
+            "Name and id of the server.",
+            {"server_id": broker.server_id, "server_name": broker.server_name},
+        )
+        started_s = server.started_ns / _NS
+        yield _gauge("start_time_seconds", "When the server started, in seconds since 1970.", started_s)
+        yield _gauge("uptime_seconds", "How long the server has been running.", time.time() - started_s)
+        configured_s = server.configured_ns / _NS
+        yield _gauge(
+            "config_load_time_seconds",
+            "When the configuration was loaded, in seconds since 1970.",
+            configured_s,
+        )
+        yield _gauge("ready", "1 if new clients are taken.", float(server.ready))
+        yield _gauge("lame_duck", "1 if clients are being sent away before a stop.", float(broker.lame_duck))
+        yield _gauge("max_connections", "Limit of client connections.", broker.options.max_connections)
+        yield _gauge("max_payload_bytes", "Limit of the size of a message.", broker.options.max_payload)
+        yield _gauge("max_pending_bytes", "Limit of the backlog of one client.", broker.options.max_pending)
+        http = CounterMetricFamily(
+            "millstream_http_requests", "Requests for monitoring documents.", labels=["path"]
+        )
+        for path, count in sorted(self._requests.items()):
+            http.add_metric([path], count)
+        yield http
+
+    def _traffic(self) -> Iterator[Metric]:
+        broker = self._server.broker
+        traffic = totals.server_traffic(broker)
+        yield _gauge("connections", "Clients that are connected.", len(broker.connections))
+        yield _counter("accepted_connections", "Clients that ever connected.", broker.total_connections)
+        yield _gauge(
+            "subscriptions",
+            "Subscriptions, those of the server itself included.",
+            totals.subscription_count(broker),
+        )
+        yield _gauge(
+            "pending_bytes",
+            "Bytes that clients have not taken yet, of all together.",
+            totals.pending_bytes(broker),
+        )
+        yield _counter("received_messages", "Messages that clients published.", traffic.in_messages)
+        yield _counter("received_bytes", "Bytes of the messages that clients published.", traffic.in_bytes)
+        yield _counter("sent_messages", "Messages that were delivered to clients.", traffic.out_messages)
+        yield _counter("sent_bytes", "Bytes of the messages that were delivered.", traffic.out_bytes)
+        yield _counter(
+            "slow_consumers", "Clients found not to keep up with their messages.", broker.slow_consumers
+        )
+        yield _counter(
+            "stale_connections",
+            "Clients cut off because they did not answer pings.",
+            broker.stale_connections,
+        )
+        yield _counter(
+            "stalled_producers", "Pauses imposed on clients that publish too fast.", broker.stalled_clients
+        )
+
+    def _accounts(self) -> Iterator[Metric]:
+        labels = ["account"]
+        connections = GaugeMetricFamily(
+            "millstream_account_connections", "Clients of the account.", labels=labels
+        )
+        subscriptions = GaugeMetricFamily(
+            "millstream_account_subscriptions", "Subscriptions in the account.", labels=labels
+        )
+        counters = [
+            CounterMetricFamily(f"millstream_account_{name}", text, labels=labels)
+            for name, text in (
+                ("received_messages", "Messages that clients of the account published."),
+                ("received_bytes", "Bytes of the messages that clients of the account published."),
+                ("sent_messages", "Messages that were delivered to clients of the account."),
+                ("sent_bytes", "Bytes of the messages that were delivered to clients of the account."),
+                ("slow_consumers", "Clients of the account found not to keep up with their messages."),
+            )
+        ]
+        for account in self._server.broker.accounts.values():
+            connections.add_metric([account.name], len(account.connections))
+            subscriptions.add_metric([account.name], account.space.tree.count)
+            values = (*totals.account_traffic(account), account.slow_consumers)
+            for counter, value in zip(counters, values, strict=True):
+                counter.add_metric([account.name], value)
+        yield connections
+        yield subscriptions
+        yield from counters
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"millstream_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"millstream_{name}", text, value=value)

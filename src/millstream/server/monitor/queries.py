@@ -1,0 +1,64 @@
+"""Options of a request as the query part of its URL gives them, with the reference's complaints."""
+
+import urllib.parse
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+from millstream.server.monitor.formats import quoted
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_MAX_FIELDS: Final = 100
+_INT_RANGE: Final = range(-(2**63), 2**63)
+_UINT_RANGE: Final = range(2**64)
+
+
+class BadRequest(MillstreamError):
+    """A document was asked for with options that cannot be; the text goes to whoever asked."""
+
+
+class Query:
+    """Of several values with one name the first counts; an empty one is as good as none."""
+
+    def __init__(self, text: str = "") -> None:
+        try:
+            fields = urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+        except ValueError as error:
+            raise BadRequest(f"bad query: {error}") from None
+        self._fields: dict[str, str] = {}
+        for name, value in fields:
+            self._fields.setdefault(name, value)
+
+    def text(self, name: str) -> str:
+        return self._fields.get(name, "")
+
+    def boolean(self, name: str) -> bool:
+        value = self.text(name)
+        if value in _TRUE:
+            return True
+        if not value or value in _FALSE:
+            return False
+        raise BadRequest(
+            f"Error decoding boolean for '{name}': strconv.ParseBool: parsing {quoted(value)}: invalid syntax"
+        )
+
+    def integer(self, name: str) -> int:
+        value = self.text(name)
+        digits = value[1:] if value[:1] in ("+", "-") else value
+        return _number(value, digits, _INT_RANGE, f"Error decoding int for '{name}': strconv.Atoi")
+
+    def unsigned(self, name: str) -> int:
+        value = self.text(name)
+        return _number(value, value, _UINT_RANGE, f"Error decoding uint64 for '{name}': strconv.ParseUint")
+
+
+def _number(value: str, digits: str, allowed: range, complaint: str) -> int:
+    if not value:
+        return 0
+    problem = "invalid syntax"
+    if digits.isascii() and digits.isdigit():
+        # Longer texts are out of range whatever they say, and slow to convert.
+        if len(digits) <= 100 and int(value) in allowed:
+            return int(value)
+        problem = "value out of range"
+    raise BadRequest(f"{complaint}: parsing {quoted(value)}: {problem}")

@@ -1,0 +1,264 @@
+"""From a path to its document: decoding of the query, rendering, and the index of it all.
+
+Documents that can be long are rendered in slices, and the loop gets its turn in between, so that
+nobody's messages wait for a page of connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import urllib.parse
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream import __version__
+from millstream.server.monitor import connz, internals, subsz
+from millstream.server.monitor.accountz import AccountStatzOptions, AccountzOptions, account_statz, accountz
+from millstream.server.monitor.clusterz import gatewayz, leafz, routez
+from millstream.server.monitor.formats import compact, pretty, pretty_items
+from millstream.server.monitor.healthz import HealthzOptions, healthz
+from millstream.server.monitor.http import Request, Response, plain
+from millstream.server.monitor.index_page import index_page
+from millstream.server.monitor.jsz import JszOptions, jsz
+from millstream.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.varz import varz
+
+if TYPE_CHECKING:
+    from millstream.server.monitor.metrics import Metrics
+    from millstream.server.server import Server
+
+_SLICE: Final = 128  # entries described before others get a turn
+_JSON: Final = "application/json"
+_ANYONE: Final = ("Access-Control-Allow-Origin", "*")
+
+_STATES: Final = {
+    "": connz.ConnectionState.OPEN,
+    "open": connz.ConnectionState.OPEN,
+    "closed": connz.ConnectionState.CLOSED,
+    "any": connz.ConnectionState.ALL,
+    "all": connz.ConnectionState.ALL,
+}
+_LINKS: Final = (
+    ("General", "/varz"),
+    ("Connections", "/connz"),
+    ("Accounts", "/accountz"),
+    ("Account statistics", "/accstatz"),
+    ("Subscriptions", "/subsz"),
+    ("JetStream", "/jsz"),
+    ("Routes", "/routez"),
+    ("Leaf nodes", "/leafz"),
+    ("Gateways", "/gatewayz"),
+    ("Health probe", "/healthz"),
+    ("Metrics for Prometheus", "/metrics"),
+    ("Process variables", "/debug/vars"),
+    ("Stacks", "/stacksz"),
+)
+
+Page = Callable[[Query], Awaitable[Response]]
+
+
+class Routes:
+    """Every path that is served, below a base path; counts the requests for `/varz`."""
+
+    def __init__(self, server: Server, base_path: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self._server = server
+        self._base = posixpath.normpath("/" + base_path.strip("/"))
+        self._metrics: Metrics | None = None
+        # The first path of each page is the one it is counted under, as far as it is counted.
+        self._pages: dict[str, tuple[str, Page]] = {
+            self._base: ("/", self._root),
+            **{
+                posixpath.join(self._base, path.lstrip("/")): (counted_as, page)
+                for path, counted_as, page in (
+                    ("/varz", "/varz", self._varz),
+                    ("/connz", "/connz", self._connz),
+                    ("/routez", "/routez", self._routez),
+                    ("/gatewayz", "/gatewayz", self._gatewayz),
+                    ("/leafz", "/leafz", self._leafz),
+                    ("/subsz", "/subsz", self._subsz),
+                    ("/subscriptionsz", "/subsz", self._subsz),
+                    ("/accountz", "/accountz", self._accountz),
+                    ("/accstatz", "/accstatz", self._account_statz),
+                    ("/jsz", "/jsz", self._jsz),
+                    ("/healthz", "/healthz", self._healthz),
+                    ("/metrics", "/metrics", self._prometheus),
+                    ("/stacksz", "", self._stacks),
+                    ("/ipqueuesz", "", self._queues),
+                    ("/raftz", "", self._raftz),
+                    ("/debug/vars", "", self._variables),
+                )
+            },
+        }
+
+    async def handle(self, request: Request) -> Response:
+        path = urllib.parse.unquote(request.path, errors="replace")
+        found = self._pages.get(path)
+        if found is None:
+            return self._elsewhere(path, request.query)
+        counted_as, page = found
+        if counted_as:
+            self.counts[counted_as] += 1
+        try:
+            return await page(Query(request.query))
+        except BadRequest as error:
+            return plain(HTTPStatus.BAD_REQUEST, str(error))
+
+    def _elsewhere(self, path: str, query: str) -> Response:
+        """A path with doubled slashes or dots is sent to the one that is meant."""
+        clean = "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
+        if clean in self._pages and clean != path.rstrip("/"):
+            location = urllib.parse.quote(clean) + (f"?{query}" if query else "")
+            return plain(HTTPStatus.TEMPORARY_REDIRECT, "", ("Location", location))
+        return plain(HTTPStatus.NOT_FOUND, "404 page not found\n", ("X-Content-Type-Options", "nosniff"))
+
+    # -- pages ------------------------------------------------------------------------------------
+
+    async def _root(self, query: Query) -> Response:
+        page = index_page(self._server.broker.server_name, __version__, self._base, _LINKS)
+        return Response(HTTPStatus.OK, "text/html; charset=utf-8", [page])
+
+    async def _varz(self, query: Query) -> Response:
+        return _document(varz(self._server))
+
+    async def _connz(self, query: Query) -> Response:
+        subscriptions, details = _subscriptions(query)
+        options = connz.ConnzOptions(
+            sort=query.text("sort"),
+            username=query.boolean("auth"),
+            subscriptions=subscriptions,
+            subscriptions_detail=details,
+            offset=query.integer("offset"),
+            limit=query.integer("limit"),
+            cid=query.unsigned("cid"),
+            mqtt_client=query.text("mqtt_client"),
+            state=_state(query.text("state")),
+            user=query.text("user"),
+            account=query.text("acc"),
+            filter_subject=query.text("filter_subject"),
+        )
+        found = connz.select(self._server, options)
+        return await _long_document(found.document, "connections", found.entries, found.describe)
+
+    async def _subsz(self, query: Query) -> Response:
+        options = subsz.SubszOptions(
+            subscriptions=query.boolean("subs"),
+            offset=query.integer("offset"),
+            limit=query.integer("limit"),
+            test=query.text("test"),
+            account=query.text("acc"),
+        )
+        found = subsz.select(self._server, options)
+        return await _long_document(found.document, "subscriptions_list", found.entries, subsz.describe)
+
+    async def _routez(self, query: Query) -> Response:
+        _subscriptions(query)
+        return _document(routez(self._server))
+
+    async def _gatewayz(self, query: Query) -> Response:
+        _subscriptions(query)
+        query.boolean("accs")
+        return _document(gatewayz(self._server))
+
+    async def _leafz(self, query: Query) -> Response:
+        query.boolean("subs")
+        return _document(leafz(self._server))
+
+    async def _accountz(self, query: Query) -> Response:
+        return _document(accountz(self._server, AccountzOptions(account=query.text("acc"))))
+
+    async def _account_statz(self, query: Query) -> Response:
+        options = AccountStatzOptions(include_unused=query.boolean("unused"))
+        return _document(account_statz(self._server, options))
+
+    async def _jsz(self, query: Query) -> Response:
+        options = JszOptions(
+            account=query.text("acc"),
+            accounts=query.boolean("accounts"),
+            streams=query.boolean("streams"),
+            consumer=query.boolean("consumers"),
+            direct_consumer=query.boolean("direct-consumers"),
+            config=query.boolean("config"),
+            offset=query.integer("offset"),
+            limit=query.integer("limit"),
+            leader_only=query.boolean("leader-only"),
+            raft=query.boolean("raft"),
+            stream_leader_only=query.boolean("stream-leader-only"),
+        )
+        return _document(jsz(self._server, options))
+
+    async def _healthz(self, query: Query) -> Response:
+        options = HealthzOptions(
+            js_enabled=query.boolean("js-enabled"),
+            js_enabled_only=query.boolean("js-enabled-only"),
+            js_server_only=query.boolean("js-server-only"),
+            js_meta_only=query.boolean("js-meta-only"),
+            details=query.boolean("details"),
+            account=query.text("account"),
+            stream=query.text("stream"),
+            consumer=query.text("consumer"),
+        )
+        health = healthz(self._server, options)
+        body = compact(msgspec.structs.replace(health, status_code=0))
+        return Response(health.status_code, _JSON, [body], [_ANYONE])
+
+    async def _prometheus(self, query: Query) -> Response:
+        if self._metrics is None:
+            # With the first scrape, so that a server nobody scrapes starts without Prometheus' library.
+            from millstream.server.monitor.metrics import Metrics
+
+            self._metrics = Metrics(self._server, self.counts)
+        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, [self._metrics.render()])
+
+    async def _stacks(self, query: Query) -> Response:
+        return Response(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])
+
+    async def _queues(self, query: Query) -> Response:
+        query.boolean("all")
+        return _document(internals.queues())
+
+    async def _raftz(self, query: Query) -> Response:
+        return plain(HTTPStatus.NOT_FOUND, "No Raft nodes registered")
+
+    async def _variables(self, query: Query) -> Response:
+        return Response(HTTPStatus.OK, f"{_JSON}; charset=utf-8", [compact(internals.variables()), b"\n"])
+
+
+def _subscriptions(query: Query) -> tuple[bool, bool]:
+    """Whether to list subscriptions, and whether in detail."""
+    if query.text("subs").lower() == "detail":
+        return False, True
+    return query.boolean("subs"), False
+
+
+def _state(text: str) -> connz.ConnectionState:
+    try:
+        return _STATES[text.lower()]
+    except KeyError:
+        raise BadRequest(f"Error decoding state for {text}") from None
+
+
+def _document(document: Any) -> Response:
+    return Response(HTTPStatus.OK, _JSON, [pretty(document)], [_ANYONE])
+
+
+async def _long_document(
+    document: Any, name: str, entries: Sequence[Any], describe: Callable[[Any], Any]
+) -> Response:
+    """The document with `entries` described in its list `name`, which is empty so far."""
+    if not entries:
+        return _document(document)
+    head, tail = pretty(document).split(b'"%b": []' % name.encode())
+    parts = [head, b'"%b": [' % name.encode()]
+    for start in range(0, len(entries), _SLICE):
+        if start:
+            await asyncio.sleep(0)
+            parts.append(b",")
+        parts.append(pretty_items([describe(entry) for entry in entries[start : start + _SLICE]]))
+    parts += [b"\n  ]", tail]
+    return Response(HTTPStatus.OK, _JSON, parts, [_ANYONE])

@@ -1,0 +1,103 @@
+"""Subscriptions as documents show them: one by one, and the statistics of the trees they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.broker.connection import Connection
+from millstream.server.monitor.formats import number, text_of
+
+if TYPE_CHECKING:
+    from millstream.broker.accounts import Account
+    from millstream.broker.history import SubscriptionRecord
+    from millstream.broker.router import SubjectSpace, Subscription
+    from millstream.subjects.tree import Node
+
+INTERNAL_CID: Final = 1  # of the subscriptions that the server has itself; clients begin higher
+
+
+class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    account: str = ""
+    account_tag: str = ""
+    subject: str
+    qgroup: str = ""
+    sid: str
+    msgs: int
+    max: int = 0
+    cid: int
+
+
+def detail(
+    subscription: Subscription | SubscriptionRecord, cid: int, account: str = ""
+) -> SubscriptionDetail:
+    """`account` is left out where the connection around it has told it already."""
+    return SubscriptionDetail(
+        account=account,
+        account_tag=account,
+        subject=text_of(subscription.subject),
+        qgroup=text_of(subscription.queue or b""),
+        sid=text_of(subscription.sid),
+        msgs=subscription.delivered,
+        max=subscription.max,
+        cid=cid,
+    )
+
+
+def detail_in(account: Account, subscription: Subscription) -> SubscriptionDetail:
+    """Of a subscription found in the account's tree, where an importing account may have put it."""
+    owner = subscription.owner
+    if isinstance(owner, Connection):
+        return detail(subscription, owner.cid, owner.account.name)
+    return detail(subscription, INTERNAL_CID, account.name)
+
+
+def walk(space: SubjectSpace) -> Iterator[Subscription]:
+    """All subscriptions of a tree; it must not change in between."""
+    waiting: list[Node] = [space.tree.root]
+    while waiting:
+        node = waiting.pop()
+        yield from node.plain
+        for members in node.queues.values():
+            yield from members
+        waiting.extend(child for child in (node.star, node.tail) if child is not None)
+        waiting.extend(node.children.values())
+
+
+class TreeStats(msgspec.Struct, frozen=True):
+    num_subscriptions: int
+    num_cache: int
+    num_inserts: int
+    num_removes: int
+    num_matches: int
+    cache_hit_rate: float | int
+    max_fanout: int
+    avg_fanout: float | int
+
+
+def tree_stats(spaces: Iterable[SubjectSpace]) -> TreeStats:
+    """Summed up over subject spaces."""
+    count = cached = inserts = removes = lookups = hits = fanout = widest = 0
+    for space in spaces:
+        count += space.tree.count
+        inserts += space.tree.inserts
+        removes += space.tree.removes
+        cached += len(space.routes)
+        lookups += space.lookups
+        hits += space.cache_hits
+        for route in space.routes.values():
+            receivers = route.receivers()
+            fanout += receivers
+            widest = max(widest, receivers)
+    return TreeStats(
+        num_subscriptions=count,
+        num_cache=cached,
+        num_inserts=inserts,
+        num_removes=removes,
+        num_matches=lookups,
+        cache_hit_rate=number(hits / lookups) if lookups else 0,
+        max_fanout=widest,
+        avg_fanout=number(fanout / cached) if cached else 0,
+    )

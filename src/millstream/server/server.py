@@ -1,0 +1,310 @@
+"""The server as a whole: listeners, broker and monitoring, started in order and stopped in reverse.
+
+    async with Server() as server:
+        connection = await nats.connect(server.client_url)
+
+Runs in the event loop it is started in.  ``BlockingServer`` brings a thread and a loop of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from millstream.base import nkeys
+from millstream.broker import handshake
+from millstream.broker.broker import Broker
+from millstream.broker.close_reason import CloseReason
+from millstream.broker.info import SERVER_VERSION
+from millstream.broker.listener import Listener
+from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
+from millstream.config.load import load
+from millstream.config.options import MonitorOptions, ServerOptions
+from millstream.config.reload import ReloadPlan
+from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
+from millstream.server.arrow import ArrowEndpoint
+from millstream.server.events import SystemEvents
+from millstream.server.jetstream_service import JetStreamService
+from millstream.server.monitor import Monitor
+
+_log = logging.getLogger("millstream.server")
+
+_MAX_CLOSE_GAP_S: Final = 1.0  # between two clients that lame duck mode sends away
+_SHUTDOWN_GRACE_S: Final = 0.5  # for the last bytes to clients
+
+
+class Server:
+    """A NATS server in this process.
+
+    By default it listens on a free loopback port, so that any number can run beside each other.
+    With `store_dir`, JetStream keeps its streams there.  Pass `config` (the path of a nats-server
+    configuration file), or complete `options`, for everything that the arguments here do not name.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        config: str | None = None,
+        options: ServerOptions | None = None,
+        monitor: bool = False,
+        store_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if options is None:
+            options = load(config) if config is not None else ServerOptions()
+            broker = options.broker
+            if config is None:
+                broker = dataclasses.replace(broker, host=host, port=port if port else -1)
+            options = dataclasses.replace(options, broker=broker)
+            if monitor and not options.monitor.enabled:
+                options = dataclasses.replace(options, monitor=MonitorOptions(host=host, http_port=-1))
+            if store_dir is not None:
+                options = dataclasses.replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
+        self.options = options
+        self.started_ns = 0
+        self.configured_ns = 0  # when the options in force were loaded
+        self.reload_listeners: list[Callable[[ReloadPlan], None]] = []
+        self.broker: Broker
+        self.events: SystemEvents
+        self.jetstream: JetStreamService
+        self._listener: Listener
+        self._websocket: Listener | None = None
+        self._monitor: Monitor | None = None
+        self._arrow: ArrowEndpoint | None = None
+        self._lame_duck: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped: asyncio.Event
+
+    # -- where it is ------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to."""
+        return self._listener.port
+
+    @property
+    def client_url(self) -> str:
+        """What to hand to ``nats.connect``."""
+        scheme = "tls" if self.options.broker.tls is not None else "nats"
+        return f"{scheme}://{_reachable(self.options.broker.host)}:{self.port}"
+
+    @property
+    def websocket_url(self) -> str:
+        if self._websocket is None or self.options.broker.websocket is None:
+            raise LookupError("this server has no websocket listener")
+        scheme = "ws" if self.options.broker.websocket.tls is None else "wss"
+        return f"{scheme}://{_reachable(self.options.broker.websocket.host)}:{self._websocket.port}"
+
+    def ports(self) -> dict[str, list[str]]:
+        """Every address in use, as the ports file lists them."""
+        ports = {"nats": [self.client_url]}
+        if self._monitor is not None:
+            ports["monitoring"] = [self._monitor.url]
+        if self._websocket is not None:
+            ports["websocket"] = [self.websocket_url]
+        if self._arrow is not None:
+            ports["arrow"] = [self._arrow.url]
+        return ports
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """The monitoring endpoint, if there is one."""
+        return self._monitor
+
+    @property
+    def ready(self) -> bool:
+        """Whether new clients are taken."""
+        listener = getattr(self, "_listener", None)
+        return listener is not None and listener.port > 0 and not self.broker.lame_duck and not self._stopping
+
+    @property
+    def monitor_url(self) -> str:
+        if self._monitor is None:
+            raise LookupError("this server has no monitoring endpoint")
+        return self._monitor.url
+
+    @property
+    def arrow_url(self) -> str:
+        """Where ranges of streams can be had as Arrow; see docs/arrow.md."""
+        if self._arrow is None:
+            raise LookupError("this server has no Arrow endpoint")
+        return self._arrow.url
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen on all addresses; nothing is left behind if one of them cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self.started_ns = self.configured_ns = time.time_ns()
+        self.broker = Broker(
+            self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
+        )
+        self._announce()
+        self.events = SystemEvents(self)
+        self.broker.observer = self.events
+        self.jetstream = JetStreamService(self)
+        try:
+            self.jetstream.start()
+            await self._start_monitor()
+            self.follow_jetstream()
+            await self._listen(self.options.broker)
+        except BaseException:
+            await self.stop()
+            raise
+        self.events.start()
+        _log.info("Server is ready")
+
+    def _announce(self) -> None:
+        from millstream import BUILD, __version__
+
+        _log.info("Starting nats-server")
+        _log.info("  Version:  %s (millstream %s, %s)", SERVER_VERSION, __version__, BUILD)
+        _log.info("  Name:     %s", self.broker.server_name)
+        _log.info("  ID:       %s", self.broker.server_id)
+        if self.options.config_file:
+            _log.info(
+                "Using configuration file: %s (%s)", self.options.config_file, self.options.config_digest
+            )
+
+    async def _start_monitor(self) -> None:
+        if self.options.monitor.enabled:
+            self._monitor = Monitor(self, self.options.monitor)
+            await self._monitor.start()
+            _log.info("Starting %s monitor on %s", self._monitor.scheme, self._monitor.address)
+
+    def follow_jetstream(self) -> None:
+        """Serve streams as Arrow, if there are streams to serve."""
+        options = self.options.arrow
+        if self._arrow is None and options.enabled and self.jetstream.engine is not None:
+            endpoint = ArrowEndpoint(self, options)
+            endpoint.start()
+            self._arrow = endpoint
+
+    async def _stop_arrow(self) -> None:
+        """Before JetStream stops: it reads the logs that are closed then."""
+        endpoint, self._arrow = self._arrow, None
+        if endpoint is not None:
+            await endpoint.stop()
+
+    async def _listen(self, options: BrokerOptions) -> None:
+        websocket = options.websocket
+        if websocket is not None:
+            self._websocket = Listener(self.broker, ConnectionType.WEBSOCKET, websocket.tls)
+            await self._websocket.start(websocket.host, websocket.port)
+            self.broker.websocket_port = self._websocket.port
+            scheme = "ws" if websocket.tls is None else "wss"
+            _log.info(
+                "Listening for websocket clients on %s://%s:%d", scheme, websocket.host, self._websocket.port
+            )
+        self._listener = Listener(self.broker, ConnectionType.STANDARD, options.tls)
+        await self._listener.start(options.host, options.port)
+        self.broker.listen_port = self._listener.port
+        _log.info("Listening for client connections on %s:%d", options.host, self._listener.port)
+        if options.tls is not None:
+            _log.info("TLS required for client connections")
+
+    async def stop(self) -> None:
+        """Close every connection and listener.  Whoever calls it again waits for the same end."""
+        await asyncio.shield(self.request_stop())
+
+    def request_stop(self) -> asyncio.Task[None]:
+        """Begin to stop, for callers that cannot wait."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        return self._stopping
+
+    async def _stop(self) -> None:
+        _log.info("Initiating Shutdown...")
+        if self._lame_duck is not None:
+            self._lame_duck.cancel()
+        self.events.stop()
+        await self._stop_listening()
+        await self._stop_arrow()
+        self.jetstream.stop()  # first, so that clients still get the acknowledgements of what it made durable
+        await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
+        if self._monitor is not None:
+            await self._monitor.stop()
+        _log.info("Server Exiting..")
+        self._stopped.set()
+
+    async def _stop_listening(self) -> None:
+        listener = getattr(self, "_listener", None)
+        if listener is not None:
+            await listener.close()
+        if self._websocket is not None:
+            await self._websocket.close()
+
+    async def wait_stopped(self) -> None:
+        await self._stopped.wait()
+
+    def renew_certificates(self) -> None:
+        """Use the certificates of the current options for connections to come."""
+        broker = self.options.broker
+        if broker.tls is not None:
+            self._listener.replace_context(broker.tls)
+        if self._websocket is not None and broker.websocket is not None and broker.websocket.tls is not None:
+            self._websocket.replace_context(broker.websocket.tls)
+
+    # -- lame duck --------------------------------------------------------------------------------
+
+    def enter_lame_duck(self) -> None:
+        """Take no new clients, tell the old ones, send them away one by one, then stop."""
+        if self._lame_duck is None and self._stopping is None:
+            self._lame_duck = asyncio.get_running_loop().create_task(self._retire())
+
+    async def _retire(self) -> None:
+        _log.info("Entering lame duck mode, stop accepting new clients")
+        broker, options = self.broker, self.options.broker
+        broker.lame_duck = True
+        self.events.lame_duck()
+        await self._stop_listening()
+        await self._stop_arrow()
+        self.jetstream.stop()
+        listening = [each for each in broker.connections.values() if each.session.connect.protocol >= 1]
+        broker.broadcast(lambda each: handshake.update_info(broker, each, lame_duck=True), listening)
+        if broker.connections:
+            await asyncio.sleep(options.lame_duck_grace_period_s)
+            _log.info("Closing existing clients")
+            await self._send_away(options.lame_duck_duration_s - options.lame_duck_grace_period_s)
+        self._lame_duck = None
+        await self.stop()
+
+    async def _send_away(self, duration_s: float) -> None:
+        connections = list(self.broker.connections.values())
+        gap = min(max(duration_s, 1.0) / max(len(connections), 1), _MAX_CLOSE_GAP_S)
+        for number, connection in enumerate(connections, start=1):
+            self.broker.close(connection, CloseReason.SERVER_SHUTDOWN)
+            if number < len(connections):
+                await asyncio.sleep(gap * (0.5 + random.random() / 2))
+
+    # -- as a context -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _stored_in(folder: str, options: ServerOptions) -> JetStreamOptions:
+    accounts = options.jetstream.accounts or {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
+    return dataclasses.replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
+
+
+def _reachable(host: str) -> str:
+    """A host to connect to: the wildcard address is not one."""
+    if host in ("", "0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

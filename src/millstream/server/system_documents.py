@@ -1,0 +1,106 @@
+"""The documents that system requests ask for, and the options that each of them takes.
+
+The documents themselves are made where HTTP gets them from, in ``server.monitor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream.base.errors import MillstreamError
+from millstream.server.monitor.accountz import (
+    AccountStatzOptions,
+    AccountzOptions,
+    account_info,
+    account_statz,
+    accountz,
+)
+from millstream.server.monitor.clusterz import gatewayz, leafz, routez
+from millstream.server.monitor.connz import ConnzOptions, connz
+from millstream.server.monitor.formats import quoted
+from millstream.server.monitor.healthz import HealthzOptions, healthz
+from millstream.server.monitor.jsz import JszOptions, jetstream_of, jsz
+from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.subsz import SubszOptions, subsz
+from millstream.server.monitor.varz import varz
+from millstream.server.system_options import NoOptions
+
+if TYPE_CHECKING:
+    from millstream.server.server import Server
+
+
+class NoAnswer(MillstreamError):
+    """There is nothing to say: the asker hears nothing, as if it had asked another server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What can be asked for.
+
+    `build` gets the server, the options and the name of the account that it is about (empty: all);
+    a MillstreamError from it is told to the asker.
+    """
+
+    owner: str  # what complaints call the options
+    options: type[msgspec.Struct]
+    build: Callable[[Server, Any, str], Any]
+
+
+def _account_connz(server: Server, options: ConnzOptions, about: str) -> Any:
+    return connz(server, msgspec.structs.replace(options, account=about))
+
+
+def _account_subsz(server: Server, options: SubszOptions, about: str) -> Any:
+    return subsz(server, msgspec.structs.replace(options, account=about, subscriptions=True))
+
+
+def _account_jsz(server: Server, options: JszOptions, about: str) -> Any:
+    view = jetstream_of(server)
+    if view is None:
+        raise BadRequest("jetstream not enabled")
+    if about not in server.broker.accounts:
+        raise BadRequest(f"account {quoted(about)} not found")
+    if not view.account_enabled(about):
+        raise BadRequest(f"account {quoted(about)} not jetstream enabled")
+    return view.account(about, options)
+
+
+def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Any:
+    if about:
+        options = msgspec.structs.replace(options, accounts=[about])
+    document = account_statz(server, options)
+    if not document.account_statz and not options.include_unused:
+        raise NoAnswer("no account that is in use")
+    return document
+
+
+SERVER_DOCUMENTS: Final = {
+    "VARZ": Document("VarzEventOptions", NoOptions, lambda server, _options, _about: varz(server)),
+    "CONNZ": Document("ConnzEventOptions", ConnzOptions, lambda server, options, _: connz(server, options)),
+    "SUBSZ": Document("SubszEventOptions", SubszOptions, lambda server, options, _: subsz(server, options)),
+    "ROUTEZ": Document("RoutezEventOptions", NoOptions, lambda server, _options, _about: routez(server)),
+    "GATEWAYZ": Document(
+        "GatewayzEventOptions", NoOptions, lambda server, _options, _about: gatewayz(server)
+    ),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "ACCOUNTZ": Document(
+        "AccountzEventOptions", AccountzOptions, lambda server, options, _: accountz(server, options)
+    ),
+    "JSZ": Document("JszEventOptions", JszOptions, lambda server, options, _: jsz(server, options)),
+    "HEALTHZ": Document(
+        "HealthzEventOptions", HealthzOptions, lambda server, options, _: healthz(server, options)
+    ),
+}
+
+ACCOUNT_DOCUMENTS: Final = {
+    "CONNZ": Document("ConnzEventOptions", ConnzOptions, _account_connz),
+    "SUBSZ": Document("SubszEventOptions", SubszOptions, _account_subsz),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "JSZ": Document("JszEventOptions", JszOptions, _account_jsz),
+    "INFO": Document("AccInfoEventOptions", NoOptions, lambda server, _, about: account_info(server, about)),
+    "STATZ": Document("AccountStatzEventOptions", AccountStatzOptions, _account_statz),
+}

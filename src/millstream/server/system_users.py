@@ -1,0 +1,90 @@
+"""What a client may learn about itself and its account: who it is, and who listens to a subject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from millstream.broker.connection import Connection
+from millstream.server.monitor.formats import nanoseconds
+from millstream.server.system_messages import user_of
+from millstream.subjects.match import is_subset
+
+if TYPE_CHECKING:
+    from millstream.broker.accounts import Account
+    from millstream.broker.options import Permissions, SubjectRules
+
+
+class SubjectPermission(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class ResponsePermission(msgspec.Struct, frozen=True, kw_only=True):
+    max: int
+    ttl: int  # nanoseconds
+
+
+class UserPermissions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    publish: SubjectPermission
+    subscribe: SubjectPermission
+    responses: ResponsePermission | None = None
+
+
+class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    user: str
+    account: str
+    account_name: str
+    permissions: UserPermissions | None = None
+
+
+def user_info(asker: Connection | None, account: Account) -> UserInfo:
+    """Who asks; a program inside the server is nobody in particular."""
+    if asker is None:
+        return UserInfo(user="", account=account.name, account_name=account.name)
+    identity = asker.session.identity
+    permissions = identity.permissions if identity is not None else None
+    return UserInfo(
+        user=user_of(asker),
+        account=asker.account.name,
+        account_name=asker.account.name,
+        permissions=_shown(permissions) if permissions is not None else None,
+    )
+
+
+def _shown(permissions: Permissions) -> UserPermissions:
+    responses = permissions.allow_responses
+    return UserPermissions(
+        publish=_rules(permissions.publish),
+        subscribe=_rules(permissions.subscribe),
+        responses=None
+        if responses is None
+        else ResponsePermission(max=responses.max_messages, ttl=nanoseconds(responses.expires_s)),
+    )
+
+
+def _rules(rules: SubjectRules) -> SubjectPermission:
+    return SubjectPermission(allow=rules.allow or (), deny=rules.deny)
+
+
+def count_subscribers(account: Account, question: bytes) -> int:
+    """How many subscriptions of clients fit `subject` or `subject queue`.
+
+    For a literal subject those that would get a message on it, for a pattern those within it.
+    """
+    words = question.strip().split(b" ")
+    subject, queue = words[0], words[1] if len(words) > 1 else None
+    if any(token in (b"*", b">") for token in subject.split(b".")):
+        found = [
+            each
+            for connection in account.connections.values()
+            for each in connection.subscriptions.values()
+            if is_subset(each.subject, subject)
+        ]
+    else:
+        matches = account.space.tree.match(subject)
+        found = matches.plain + [each for members in matches.queues.values() for each in members]
+    return sum(
+        1 for each in found if isinstance(each.owner, Connection) and (queue is None or each.queue == queue)
+    )

@@ -1,0 +1,131 @@
+"""The streams of a query as the side that plans sees them: which there are, how they stand, how to read them.
+
+Lives in the planning process and asks over one connection.  For a stream of advisories it asks once and then
+looks at the last message only, since every other question would add a message to it.
+"""
+
+import logging
+import time
+from dataclasses import replace
+from typing import Final
+
+from millstream.spark.connecting import Server, explained
+from millstream.spark.errors import StreamMissing
+from millstream.spark.options import SourceOptions
+from millstream.spark.partitions import RangePartition
+from millstream.spark.planning import Range
+from millstream.spark.readers.arrow import find_offer
+from millstream.spark.streams import (
+    StreamFacts,
+    last_message,
+    matching_names,
+    message_at,
+    next_message,
+    stream_facts,
+)
+from millstream.spark.transports import choose
+
+logger: Final = logging.getLogger("millstream.spark")
+
+_PATTERN_AGE_S: Final = 1.0  # how old the list of streams may be that a pattern is matched with
+
+
+class Catalog:
+    def __init__(self, options: SourceOptions, server: Server) -> None:
+        self._options = options
+        self._server = server
+        self._advisories: dict[str, StreamFacts] = {}
+        self._latest: dict[str, StreamFacts] = {}
+        self._names: list[str] = []
+        self._names_at = float("-inf")
+        self._arrow: bool | None = None
+        self._sparse: set[str] = set()
+
+    def refresh(self) -> dict[str, StreamFacts]:
+        """How all streams of the query stand now, by name."""
+        self._latest = {name: self._look_at(name) for name in self.names()}
+        return self._latest
+
+    def known(self) -> dict[str, StreamFacts]:
+        """How they stood when they were last looked at."""
+        return self._latest
+
+    def names(self) -> list[str]:
+        if self._options.pattern is None:
+            return sorted(self._options.streams)
+        if time.monotonic() - self._names_at > _PATTERN_AGE_S:
+            with explained(self._options.connection):
+                self._names = matching_names(self._server.api, self._options.pattern)
+            self._names_at = time.monotonic()
+            if not self._names:
+                raise StreamMissing(
+                    f"no stream on {self._options.connection} matches "
+                    f"subscribePattern={self._options.pattern}"
+                )
+        return self._names
+
+    def facts(self, name: str) -> StreamFacts:
+        """Of one stream, asked for only if it was not before."""
+        found = self._latest.get(name)
+        if found is None:
+            found = self._latest[name] = self._look_at(name)
+        return found
+
+    def at_time(self, name: str, time_ns: int) -> int | None:
+        with explained(self._options.connection, name):
+            return message_at(self._server.api, name, time_ns)
+
+    def next_message(self, name: str, seq: int) -> int | None:
+        with explained(self._options.connection, name):
+            return next_message(self._server.api, name, seq, ())
+
+    def partition(self, part: Range, filters: tuple[str, ...]) -> RangePartition:
+        """A range with all that its task has to know."""
+        facts = self.facts(part.stream)
+        wanted = self._options.fetching.transport
+        transport, fallback = choose(facts, wanted, arrow_offered=self.arrow_offered())
+        return RangePartition.of(
+            part,
+            transport=transport,
+            fallback=fallback,
+            filters=filters,
+            id=facts.id,
+            dense=facts.is_dense,
+            advisories=facts.has_advisories,
+            interest=facts.retention == "interest",
+        )
+
+    def arrow_offered(self) -> bool:
+        """Whether the server is a Millstream that hands ranges out as Arrow; asked once."""
+        if self._options.fetching.transport not in ("auto", "arrow"):
+            return False
+        if self._arrow is None:
+            with explained(self._options.connection):
+                self._arrow = self._server.patiently(find_offer) is not None
+        return self._arrow
+
+    def _look_at(self, name: str) -> StreamFacts:
+        with explained(self._options.connection, name):
+            before = self._advisories.get(name)
+            if before is not None:
+                last = last_message(self._server.api, name)
+                if last is None or last < before.after_last - 1:
+                    before = None  # purged, or another stream of that name
+                else:
+                    messages = before.messages + last + 1 - before.after_last
+                    before = replace(before, after_last=last + 1, messages=messages)
+            facts = stream_facts(self._server.api, name) if before is None else before
+            if facts.has_advisories:
+                self._advisories[name] = facts
+            self._warn_if_sparse(facts)
+            return facts
+
+    def _warn_if_sparse(self, facts: StreamFacts) -> None:
+        if facts.name not in self._sparse and 10 * facts.messages < facts.after_last - facts.first:
+            self._sparse.add(facts.name)
+            logger.warning(
+                "stream %s has %d messages in %d sequences: limits and partitions count sequences",
+                facts.name,
+                facts.messages,
+                facts.after_last - facts.first,
+            )

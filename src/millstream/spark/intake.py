@@ -1,0 +1,327 @@
+"""Messages from a connection's parser, in the two forms that JetStream sends them, into `Columns`.
+
+`take` goes on until something happens that the reader has to know of, and says what:
+
+    NEED_MORE   the parser wants bytes               FULL      the batch is big enough: flush
+    OTHER       an operation that is no message      FINISHED  the last sequence of the range is behind us
+    FOREIGN     a message of another subscription    LOST      a message between two of them did not arrive
+    STATUS      a message that only tells something
+
+A consumer sends a message under its own subject, with sequence and time in the reply subject.  A direct get
+sends it to our inbox, with everything about it in header lines behind the message's own:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time ns>.<pending>
+    $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time ns>.<pending>.<…>
+
+    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-Last-Sequence
+
+Lines that the server added are in no column, so both forms give the same rows.
+
+Not here: asking for messages, and what the codes lead to (`readers`).
+"""
+
+from typing import Any, Final
+
+from millstream.base.buffer import equal_parts
+from millstream.spark.columns import Columns
+from millstream.spark.memory import find_byte
+from millstream.subjects.match import matches
+from millstream.wire.errors import ProtocolViolation
+from millstream.wire.parser import Op, Parser
+
+NEED_MORE: Final = 0
+OTHER: Final = 1
+FOREIGN: Final = 2
+STATUS: Final = 3
+FULL: Final = 4
+FINISHED: Final = 5
+LOST: Final = 6
+ADDED: Final = 7  # returned by `add` alone: there is more to come
+
+MAX_ROWS: Final = 10_000  # of a batch
+MAX_BYTES: Final = 8 * 1024 * 1024
+
+# For C: a C-declared name is invisible to Python.
+_NEED_MORE = NEED_MORE
+_OTHER = OTHER
+_FOREIGN = FOREIGN
+_STATUS = STATUS
+_FULL = FULL
+_FINISHED = FINISHED
+_LOST = LOST
+_ADDED = ADDED
+_OP_NEED_MORE = Op.NEED_MORE
+_OP_MSG = Op.MSG
+_MAX_ROWS = MAX_ROWS
+_MAX_BYTES = MAX_BYTES
+
+_CR = ord("\r")
+_LF = ord("\n")
+_SPACE = ord(" ")
+_COLON = ord(":")
+_DOT = ord(".")
+_ZERO = ord("0")
+_DOLLAR = ord("$")
+
+_FIRST_LINE = len(b"NATS/1.0")
+_DIRECT_LINES = 6  # that a batched direct get adds
+_SIZE_LINES = 1  # that a consumer with headers only adds
+_GAPS_KEPT = 100
+
+
+class Intake:
+    """The messages of one range of one stream.
+
+    `direct` says which form they have; `sizes` that the server sends headers only, with the size as one
+    more.  `patterns` are subjects to keep where the server did not filter.  Messages beyond `high` are
+    dropped, and so is one that was seen before.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        low: int,
+        high: int,
+        *,
+        direct: bool = False,
+        sizes: bool = False,
+        patterns: tuple[bytes, ...] = (),
+    ) -> None:
+        self.columns = columns
+        self.received = 0  # messages so far, also those that were dropped
+        self.last = low - 1  # sequence behind which the next message is
+        self.pending = -1  # as the newest message says; -1: none has said so
+        self.op = 0  # what OTHER means
+        self.gaps: list[tuple[int, int]] = []  # sequences that did not come; the first hundred pieces
+        self._high = high
+        self._delivered = 0
+        self._reply_prefix = b""  # of the consumer, with the dot behind its name
+        self._direct = direct
+        self._sizes = sizes
+        self._patterns = patterns
+
+    def flush(self, schema: Any) -> Any:
+        """The rows so far as a record batch, and none are left."""
+        return self.columns.flush(schema)
+
+    def take(self, parser: Parser, sid: int) -> int:
+        """Add messages of a subscription until one of the codes above is to be told."""
+        columns = self.columns
+        while columns.rows < _MAX_ROWS and columns.volume < _MAX_BYTES:
+            op = parser.next()
+            if op != _OP_MSG:
+                self.op = op
+                return _NEED_MORE if op == _OP_NEED_MORE else _OTHER
+            if parser.sid != sid:
+                return _FOREIGN
+            code = self._take_direct(parser) if self._direct else self._take_delivered(parser)
+            if code != _ADDED:
+                return code
+        return _FULL
+
+    def restart(self) -> None:
+        """A new consumer delivers from now on, from behind `last`."""
+        self._delivered = 0
+
+    def add(self, subject: bytes, seq: int, time_ns: int, headers: bytes, payload: bytes) -> int:
+        """Add one message that came in another way: ADDED or FINISHED."""
+        self.received += 1
+        joined = subject + headers + payload
+        end = self._lines_end(joined, len(subject), len(headers))
+        return self._row(
+            joined, 0, len(subject), seq, time_ns, len(subject), end,
+            len(subject) + len(headers), len(payload), len(payload),
+        )  # fmt: skip
+
+    def _take_delivered(self, parser: Parser) -> int:
+        """From a consumer."""
+        p = parser.buffer
+        at = parser.reply_start
+        end = at + parser.reply_size
+        if parser.reply_size == 0:
+            return _STATUS
+        at = self._numbers_start(parser)
+        while at < end and p[at] != _DOT:  # how often it was delivered
+            at += 1
+        at += 1
+        seq = 0
+        while at < end and p[at] != _DOT:
+            seq = seq * 10 + (p[at] - _ZERO)
+            at += 1
+        at += 1
+        delivered = 0
+        while at < end and p[at] != _DOT:
+            delivered = delivered * 10 + (p[at] - _ZERO)
+            at += 1
+        at += 1
+        time_ns = 0
+        while at < end and p[at] != _DOT:
+            time_ns = time_ns * 10 + (p[at] - _ZERO)
+            at += 1
+        at += 1
+        if at > end:
+            raise self._strange_reply(parser)
+        pending = 0
+        while at < end and p[at] != _DOT:
+            pending = pending * 10 + (p[at] - _ZERO)
+            at += 1
+        self.received += 1
+        if delivered != self._delivered + 1:
+            return _LOST
+        self._delivered = delivered
+        self.pending = pending
+        size = parser.payload_size
+        header_end = self._lines_end(p, parser.header_start, parser.header_size)
+        if self._sizes:
+            start = self._last_lines(p, parser.header_start, header_end, _SIZE_LINES)
+            size = self._number_after_colon(p, start, header_end)
+            header_end = start
+        return self._row(
+            p, parser.subject_start, parser.subject_size, seq, time_ns, parser.header_start, header_end,
+            parser.payload_start, parser.payload_size, size,
+        )  # fmt: skip
+
+    def _numbers_start(self, parser: Parser) -> int:
+        """Where the numbers of a reply subject begin: behind what is the same for all of a consumer."""
+        p = parser.buffer
+        start = parser.reply_start
+        end = start + parser.reply_size
+        size = len(self._reply_prefix)
+        if 0 < size < parser.reply_size and equal_parts(p, start, self._reply_prefix, size):
+            return start + size
+        tokens = 1
+        for i in range(start, end):
+            if p[i] == _DOT:
+                tokens += 1
+        if tokens < 9 or p[start] != _DOLLAR:
+            raise self._strange_reply(parser)
+        skipped = 4 if tokens == 9 else 6
+        at = start
+        while skipped > 0:
+            if p[at] == _DOT:
+                skipped -= 1
+            at += 1
+        self._reply_prefix = bytes(p[start:at])
+        return at
+
+    def _strange_reply(self, parser: Parser) -> ProtocolViolation:
+        return ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
+
+    def _take_direct(self, parser: Parser) -> int:
+        """From a direct get."""
+        p = parser.buffer
+        begin = parser.header_start
+        if parser.header_size <= _FIRST_LINE or p[begin + _FIRST_LINE] == _SPACE:
+            return _STATUS
+        end = self._lines_end(p, begin, parser.header_size)
+        first = self._last_lines(p, begin, end, _DIRECT_LINES)
+        at = find_byte(p, _LF, first, end) + 1  # behind Nats-Stream
+        subject = find_byte(p, _COLON, at, end) + 2
+        at = find_byte(p, _LF, subject, end) + 1
+        subject_size = at - 2 - subject
+        seq = self._number_after_colon(p, at, end)
+        at = find_byte(p, _LF, at, end) + 1
+        time_ns = self._time_after_colon(p, at, end)
+        at = find_byte(p, _LF, at, end) + 1
+        self.pending = self._number_after_colon(p, at, end)
+        self.received += 1
+        return self._row(
+            p, subject, subject_size, seq, time_ns, begin, first,
+            parser.payload_start, parser.payload_size, parser.payload_size,
+        )  # fmt: skip
+
+    def _lines_end(self, p: bytes | bytearray, start: int, count: int) -> int:
+        """Where the lines of a header block end: before the blank line."""
+        if count >= 2 and p[start + count - 2] == _CR and p[start + count - 1] == _LF:
+            return start + count - 2
+        return start + count
+
+    def _last_lines(self, p: bytes | bytearray, start: int, end: int, lines: int) -> int:
+        """Where the last `lines` lines of a header block begin."""
+        i = end - 2  # the CR of the last line
+        while i > start:
+            if p[i - 1] == _LF and p[i - 2] == _CR:
+                lines -= 1
+                if lines == 0:
+                    return i
+            i -= 1
+        raise ProtocolViolation("the server's own headers are missing from a message")
+
+    def _number_after_colon(self, p: bytes | bytearray, start: int, end: int) -> int:
+        i = find_byte(p, _COLON, start, end) + 1
+        value = 0
+        while i < end and p[i] == _SPACE:
+            i += 1
+        while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
+            value = value * 10 + (p[i] - _ZERO)
+            i += 1
+        return value
+
+    def _time_after_colon(self, p: bytes | bytearray, start: int, end: int) -> int:
+        """Nanoseconds since 1970 of `Nats-Time-Stamp: 2026-01-02T03:04:05.6Z`."""
+        i = find_byte(p, _COLON, start, end) + 2
+        if i < 2 or i + 20 > end:
+            raise ProtocolViolation("a message has no time stamp")
+        year = self._digits(p, i, 4)
+        month = self._digits(p, i + 5, 2)
+        day = self._digits(p, i + 8, 2)
+        # Days since 1970 in the proleptic Gregorian calendar, with years that begin in March.
+        if month <= 2:
+            year -= 1
+            month += 12
+        days = (
+            365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
+        )
+        seconds = (
+            self._digits(p, i + 11, 2) * 3600 + self._digits(p, i + 14, 2) * 60 + self._digits(p, i + 17, 2)
+        )
+        i += 19
+        fraction = 0
+        scale = 1_000_000_000
+        if p[i] == _DOT:
+            i += 1
+            while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
+                fraction = fraction * 10 + (p[i] - _ZERO)
+                scale //= 10
+                i += 1
+        return (days * 86400 + seconds) * 1_000_000_000 + fraction * scale
+
+    def _digits(self, p: bytes | bytearray, at: int, count: int) -> int:
+        value = 0
+        for i in range(at, at + count):
+            value = value * 10 + (p[i] - _ZERO)
+        return value
+
+    def _row(
+        self,
+        p: bytes | bytearray,
+        subject: int,
+        subject_size: int,
+        seq: int,
+        time_ns: int,
+        header: int,
+        header_end: int,
+        payload: int,
+        payload_size: int,
+        size: int,
+    ) -> int:
+        if seq <= self.last:
+            return _ADDED
+        if seq > self.last + 1:
+            self._note_gap(seq)
+        if seq > self._high:
+            self.last = self._high
+            return _FINISHED
+        self.last = seq
+        if not self._patterns or self._is_wanted(p[subject : subject + subject_size]):
+            self.columns.add(
+                p, subject, subject_size, seq, time_ns, header, header_end, payload, payload_size, size
+            )
+        return _FINISHED if seq == self._high else _ADDED
+
+    def _note_gap(self, seq: int) -> None:
+        if len(self.gaps) < _GAPS_KEPT:
+            self.gaps.append((self.last + 1, min(seq - 1, self._high)))
+
+    def _is_wanted(self, subject: bytes | bytearray) -> bool:
+        return any(matches(bytes(subject), pattern) for pattern in self._patterns)

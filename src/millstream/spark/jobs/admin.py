@@ -1,0 +1,156 @@
+"""What jobs ask a server beside reading and writing: single messages, purge, delete, a plain publish.
+
+Used by drivers and by tasks, each with a connection of its own, which is made again when it breaks.
+Messages are fetched by direct get where the stream allows it, which leaves no trace in advisories.
+"""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from millstream.jsapi.errors import Err
+from millstream.spark.connecting import Server, explained
+from millstream.spark.errors import StreamMissing
+from millstream.spark.options import ConnectionOptions
+from millstream.spark.streams import StreamFacts, facts_of
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import ApiRefused, NoResponders
+
+# A delete of what is gone is told as a failure of the server, and would be tried again for long.
+_NO_MESSAGE: Final = tuple(
+    error.value[1]
+    for error in (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
+)
+_NOT_FOUND: Final = 404
+_PATIENCE_S: Final = 60.0
+# What the server puts before the headers of the message itself.
+_ENVELOPE: Final = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message of a stream."""
+
+    subject: str
+    sequence: int
+    time: str  # as the server writes it
+    headers: tuple[tuple[str, str], ...]
+    data: bytes
+
+
+class StreamAdmin:
+    """A connection that is opened when it is first needed; `nats` are the options of the data source."""
+
+    def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
+        self._options = ConnectionOptions.parse(nats)
+        self._server = Server(self._options, name, patience_s)
+        self._direct: dict[str, bool] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def facts(self, stream: str) -> StreamFacts:
+        """State of a stream; StreamMissing if there is none."""
+        return facts_of(self._api(f"STREAM.INFO.{stream}", stream=stream))
+
+    def purge(self, stream: str, *, below: int, filter: Sequence[str] = ()) -> int:
+        """Remove the messages below a sequence, of these subjects only; returns how many there were."""
+        removed = 0
+        for subject in filter or ("",):
+            request: dict[str, Any] = {"seq": below, **({"filter": subject} if subject else {})}
+            removed += int(self._api(f"STREAM.PURGE.{stream}", request, stream)["purged"])
+        return removed
+
+    def delete(self, stream: str, sequence: int) -> bool:
+        """Remove one message; False if it was gone."""
+        name, request = f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}
+        return self._found(stream, lambda link: link.api(name, request)) is not None
+
+    def get(self, stream: str, sequence: int) -> StoredMessage | None:
+        """One message, or None if it (or its stream) is gone."""
+        if stream not in self._direct:
+            try:
+                self._direct[stream] = self.facts(stream).allow_direct
+            except StreamMissing:
+                return None
+        return self._get_direct(stream, sequence) if self._direct[stream] else self._get(stream, sequence)
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """Send a message that no stream has to take."""
+        with explained(self._options):
+            self._server.patiently(lambda link: link.publish(subject, payload))
+
+    def _get_direct(self, stream: str, sequence: int) -> StoredMessage | None:
+        body = msgspec.json.encode({"seq": sequence})
+        try:
+            answer = self._server.patiently(
+                lambda link: link.request(f"{link.options.api}.DIRECT.GET.{stream}", body)
+            )
+        except NoResponders:  # the stream went away or does not allow it any more
+            return self._get(stream, sequence)
+        if answer.status == _NOT_FOUND:
+            return None
+        headers = parse_headers(answer.headers)
+        about = {name: value for name, value in headers if name in _ENVELOPE}
+        rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
+        return StoredMessage(
+            about["Nats-Subject"], int(about["Nats-Sequence"]), about["Nats-Time-Stamp"], rest, answer.payload
+        )
+
+    def _get(self, stream: str, sequence: int) -> StoredMessage | None:
+        try:
+            answer = self._found(stream, lambda link: link.api(f"STREAM.MSG.GET.{stream}", {"seq": sequence}))
+        except StreamMissing:
+            return None
+        if answer is None:
+            return None
+        message = answer["message"]
+        return StoredMessage(
+            message["subject"],
+            message["seq"],
+            message["time"],
+            parse_headers(base64.b64decode(message.get("hdrs", ""))),
+            base64.b64decode(message.get("data", "")),
+        )
+
+    def _found(self, stream: str, ask: Callable[[BlockingLink], T]) -> T | None:
+        """The answer, or None where there is no such message."""
+
+        def ask_or_none(link: BlockingLink) -> T | None:
+            try:
+                return ask(link)
+            except ApiRefused as error:
+                if error.err_code in _NO_MESSAGE:
+                    return None
+                raise
+
+        with explained(self._options, stream):
+            return self._server.patiently(ask_or_none)
+
+    def _api(self, name: str, request: dict[str, Any] | None = None, stream: str = "") -> dict[str, Any]:
+        with explained(self._options, stream):
+            return self._server.patiently(lambda link: link.api(name, request or b""))
+
+
+def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
+    """Names and values in order; what is not UTF-8 is replaced."""
+    headers: list[tuple[str, str]] = []
+    for line in block.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            headers.append((name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace")))
+    return tuple(headers)

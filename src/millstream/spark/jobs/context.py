@@ -1,0 +1,153 @@
+"""What a job gets to work with: a Spark session, the connection, a place for its state, a way to be stopped.
+
+A job is a function `run(context, settings)` that returns when it is done or has been stopped.  Jobs of one
+pipeline run in threads of one driver; `stopping` is set once for all of them.
+"""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from millstream.spark.jobs.errors import JobError
+from millstream.spark.jobs.watermarks import interval
+
+ONCE: Final = "once"
+_POLL_S: Final = 0.2
+_DEEPEST: Final = 20  # causes of causes
+# Our own errors cross Python, the JVM and back as text inside other text.
+_OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millstream\.[\w.]+\.[A-Z]\w*: (?P<text>.+)$", re.MULTILINE)
+# The last line of a traceback of somebody else's error.
+_PYTHON_ERROR: Final = re.compile(
+    r"^(?:\w+: )*(?P<text>(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .+)$", re.MULTILINE
+)
+_CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How far a job without a streaming query is."""
+
+    job: str
+    rows: int
+    text: str = ""
+
+
+@dataclass
+class JobContext:
+    """One job's surroundings."""
+
+    spark: SparkSession
+    name: str
+    nats: Mapping[str, str]  # options `nats.*` of the data source
+    checkpoint: str = ""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    report: Callable[[Report], None] = lambda report: None
+    stop_timeout_s: float = 30.0
+
+    def say(self, rows: int, text: str = "") -> None:
+        self.report(Report(self.name, rows, text))
+
+    def follow(self, *queries: StreamingQuery, between: Callable[[], None] = lambda: None) -> None:
+        """Return when the queries have ended; raise the error of one that failed, and end the others then.
+
+        `between` is called every now and then, and once at the end.
+        """
+        try:
+            while any(query.isActive for query in queries):
+                _raise_failure(queries)
+                if self.stopping.wait(_POLL_S):
+                    break
+                between()
+        finally:
+            for query in queries:
+                end_query(query, self.stop_timeout_s)
+        _raise_failure(queries)
+        between()
+
+
+@contextlib.contextmanager
+def started_together() -> Iterator[list[StreamingQuery]]:
+    """A list for the queries of a job; if one cannot be started, those before it are ended."""
+    queries: list[StreamingQuery] = []
+    try:
+        yield queries
+    except BaseException:
+        for query in queries:
+            query.stop()
+        raise
+
+
+def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:
+    """Give a query the trigger of a job's settings."""
+    if text == ONCE:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=interval("trigger", text))
+
+
+def end_query(query: StreamingQuery, timeout_s: float) -> None:
+    """Stop a query when its batch is done; in the middle of it, if that takes longer than the timeout."""
+    waited = threading.Event()
+    left = int(timeout_s / _POLL_S)
+    running = _last_batch(query)
+    # A query that is behind begins the next batch at once: that one has done nothing yet and may be cut off.
+    while (
+        query.isActive and left > 0 and query.status.get("isTriggerActive") and _last_batch(query) == running
+    ):
+        waited.wait(_POLL_S)
+        left -= 1
+    query.stop()
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return int(progress.batchId) if progress else -1
+
+
+def explain(error: BaseException) -> str:
+    """One or two lines that name the cause of an error that came through Spark."""
+    text = _java_text(error) or str(error)
+    ours = _OUR_ERROR.findall(text)
+    if ours:
+        return str(ours[-1]).strip()
+    python = _PYTHON_ERROR.findall(text) if "Traceback" in text else []
+    if python:
+        return str(python[-1]).strip()
+    condition = _CONDITION.search(text) if isinstance(error, PySparkException) else None
+    if condition:
+        return condition[0].strip()
+    lines = [line for line in text.splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).strip()
+
+
+def _java_text(error: BaseException) -> str:
+    """What the JVM says of an error that is none of Spark's own; py4j's text has only where it was called."""
+    found = getattr(error, "java_exception", None)
+    lines: list[str] = []
+    while found is not None and len(lines) < _DEEPEST:
+        misfit = "a jar is not for this version of Spark: " if _is_misfit(found) else ""
+        lines.append(misfit + str(found.getMessage() or found.toString()))
+        found = found.getCause()
+    return "\n".join(reversed(lines))  # the deepest cause says most
+
+
+def _is_misfit(found: Any) -> bool:
+    """Whether classes were compiled against others than those that are there."""
+    kind = found.getClass()
+    while kind is not None and kind.getName() != "java.lang.LinkageError":
+        kind = kind.getSuperclass()
+    return kind is not None
+
+
+def _raise_failure(queries: tuple[StreamingQuery, ...]) -> None:
+    for query in queries:
+        failure = query.exception()
+        if failure is not None:
+            raise JobError(explain(failure)) from failure

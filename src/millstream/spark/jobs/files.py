@@ -1,0 +1,226 @@
+"""The few file operations that a table needs, on local folders and on whatever Hadoop knows.
+
+A path with a scheme other than ``file:`` goes through Hadoop's FileSystem in the driver's JVM, so that a
+table can be on HDFS or in an object store.  Local folders go through the system's own calls, which can do
+one thing that Hadoop cannot: exchange two folders in one step.
+
+Not here: Parquet, Spark's DataFrames, and what the files mean (`table`).
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+from millstream.spark.jobs.errors import TableError
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+class Files(ABC):
+    """Paths are given relative to `root`, with slashes; the empty path is the root itself."""
+
+    root: str
+
+    @abstractmethod
+    def exists(self, path: str) -> bool: ...
+
+    @abstractmethod
+    def folders(self, path: str) -> list[str]:
+        """Names of the folders in a folder, sorted; none if it is not there."""
+
+    @abstractmethod
+    def names(self, path: str) -> list[str]:
+        """Names of the files in a folder, sorted; none if it is not there."""
+
+    @abstractmethod
+    def read(self, path: str) -> str:
+        """The text of a file; FileNotFoundError if it is not there."""
+
+    @abstractmethod
+    def write(self, path: str, text: str) -> None:
+        """Write a file so that readers see the old text or the new one, and nothing between."""
+
+    @abstractmethod
+    def move(self, source: str, target: str) -> None:
+        """Rename a folder to a name that is free; parents are made."""
+
+    @abstractmethod
+    def keep(self, folder: str) -> None:
+        """Make what others wrote into a folder survive a loss of power, as far as we have a say in it."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file or a folder with everything in it, if it is there."""
+
+    def at(self, path: str) -> str:
+        """The whole path, as Spark wants it."""
+        return f"{self.root}/{path}" if path else self.root
+
+
+class LocalFiles(Files):
+    """A folder of this machine, or of a share that is mounted."""
+
+    def __init__(self, root: str) -> None:
+        self.root = str(Path(root.removeprefix("file://").removeprefix("file:")).absolute())
+
+    def path(self, path: str) -> Path:
+        return Path(self.root, path) if path else Path(self.root)
+
+    def exists(self, path: str) -> bool:
+        return self.path(path).exists()
+
+    def folders(self, path: str) -> list[str]:
+        return self._entries(path, folders=True)
+
+    def names(self, path: str) -> list[str]:
+        return self._entries(path, folders=False)
+
+    def read(self, path: str) -> str:
+        return self.path(path).read_text(encoding="utf-8")
+
+    def write(self, path: str, text: str) -> None:
+        target = self.path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new = target.with_name(f".{target.name}.new")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+        self.sync(target.parent)
+
+    def move(self, source: str, target: str) -> None:
+        destination = self.path(target)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        self.path(source).rename(destination)
+
+    def keep(self, folder: str) -> None:
+        for name in self.names(folder):
+            self.sync(self.path(f"{folder}/{name}"))
+        place = self.path(folder)
+        for _ in range(len(Path(folder).parts) + 1):  # up to the root: folders in between may be new, too
+            self.sync(place)
+            place = place.parent
+
+    def remove(self, path: str) -> None:
+        target = self.path(path)
+        if target.is_dir():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+
+    def exchange(self, one: str, other: str) -> None:
+        """Let two folders change places in one step: nobody sees a moment with one or none of them."""
+        if not sys.platform.startswith("linux"):
+            raise TableError("folders can only be exchanged in one step on Linux")
+        libc = ctypes.CDLL(None, use_errno=True)
+        first, second = (os.fsencode(self.path(path)) for path in (one, other))
+        if libc.renameat2(_AT_FDCWD, first, _AT_FDCWD, second, _RENAME_EXCHANGE) != 0:
+            code = ctypes.get_errno()
+            if code in (errno.EINVAL, errno.ENOSYS):
+                raise TableError(f"{self.root}: this file system cannot exchange folders in one step")
+            raise OSError(code, os.strerror(code), str(self.path(one)))
+        self.sync(self.path(other).parent)
+
+    def sync(self, path: Path) -> None:
+        """Make the bytes of a file, or the names in a folder, survive a loss of power."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _entries(self, path: str, *, folders: bool) -> list[str]:
+        try:
+            with os.scandir(self.path(path)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir() is folders)
+        except FileNotFoundError:
+            return []
+
+
+class HadoopFiles(Files):
+    """Whatever Hadoop has a FileSystem for, through the driver's JVM."""
+
+    def __init__(self, root: str, spark: Any) -> None:
+        self.root = root.rstrip("/")
+        self._jvm = spark._jvm
+        self._configuration = spark._jsc.hadoopConfiguration()
+        self._system = self._path("").getFileSystem(self._configuration)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._system.exists(self._path(path)))
+
+    def folders(self, path: str) -> list[str]:
+        return self._entries(path, folders=True)
+
+    def names(self, path: str) -> list[str]:
+        return self._entries(path, folders=False)
+
+    def read(self, path: str) -> str:
+        if not self.exists(path):
+            path = _successor(path)  # `write` was cut off before it took its place
+        if not self.exists(path):
+            raise FileNotFoundError(self.at(path))
+        stream = self._system.open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes()).decode("utf-8")
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """Hadoop renames onto nothing that is there, so a successor is complete before the old one goes."""
+        replaced = self.exists(path)
+        new = self._path(_successor(path) if replaced else f"{path}.new")
+        stream = self._system.create(new, True)
+        stream.write(bytearray(text.encode("utf-8")))
+        stream.close()
+        if replaced:
+            self._system.delete(self._path(path), False)
+        self._rename(new, self._path(path))
+        if not replaced:  # or it would be read when this file is removed
+            self._system.delete(self._path(_successor(path)), False)
+
+    def move(self, source: str, target: str) -> None:
+        self._system.mkdirs(self._path(target).getParent())
+        self._rename(self._path(source), self._path(target))
+
+    def keep(self, folder: str) -> None:
+        """Nothing: a file that was closed is in the hands of its file system."""
+
+    def remove(self, path: str) -> None:
+        self._system.delete(self._path(path), True)
+
+    def _rename(self, source: Any, target: Any) -> None:
+        if not self._system.rename(source, target):
+            raise TableError(f"{source.toString()} could not be renamed to {target.toString()}")
+
+    def _entries(self, path: str, *, folders: bool) -> list[str]:
+        if not self.exists(path):
+            return []
+        return sorted(
+            str(status.getPath().getName())
+            for status in self._system.listStatus(self._path(path))
+            if bool(status.isDirectory()) is folders
+        )
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.at(path))
+
+
+def _successor(path: str) -> str:
+    return f"{path}.next"
+
+
+def is_local(root: str) -> bool:
+    return "://" not in root or root.startswith("file://")
+
+
+def open_files(root: str, spark: Any) -> Files:
+    """The files below `root`."""
+    return LocalFiles(root) if is_local(root) else HadoopFiles(root, spark)

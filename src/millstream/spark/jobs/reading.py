@@ -1,0 +1,81 @@
+"""Settings of an input as options of `format("jetstream")`: the one place where jobs begin to read."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from millstream.spark.jobs.errors import MissingFormat
+from millstream.spark.jobs.settings import Archive, Input
+
+SOURCE: Final = "jetstream"
+_PACKAGES: Final = {  # each for one version of Spark
+    "delta": "io.delta:delta-spark_{spark}_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
+}
+
+
+def source_options(nats: Mapping[str, str], wanted: Input | Archive) -> dict[str, str]:
+    """The options of a streaming read."""
+    options = {
+        **nats,
+        "subscribe": ",".join(wanted.streams),
+        "filterSubjects": ",".join(wanted.filter),
+        "startingOffsets": "" if wanted.start_time else wanted.start,
+        "startingTimestamp": wanted.start_time,
+        "maxOffsetsPerTrigger": str(wanted.max_rows) if wanted.max_rows else "",
+        "maxBytesPerTrigger": wanted.max_bytes,
+        "minPartitions": str(wanted.partitions),
+        "failOnDataLoss": str(wanted.fail_on_data_loss).lower(),
+        "transport": wanted.transport,
+    }
+    return {name: value for name, value in options.items() if value}
+
+
+def read_stream(spark: SparkSession, nats: Mapping[str, str], wanted: Input | Archive) -> DataFrame:
+    """The messages of streams, for ever."""
+    return spark.readStream.format(SOURCE).options(**source_options(nats, wanted)).load()
+
+
+def read_range(
+    spark: SparkSession,
+    nats: Mapping[str, str],
+    stream: str,
+    *,
+    first: int,
+    following: int,
+    filter: tuple[str, ...] = (),
+    columns: str = "",
+    transport: str = "auto",
+) -> DataFrame:
+    """The messages of one stream from `first` to `following` - 1; what is gone by then is left out."""
+    reader = (
+        spark.read.format(SOURCE)
+        .options(**nats)
+        .options(
+            subscribe=stream,
+            startingOffsets=json.dumps({stream: first}),
+            endingOffsets=json.dumps({stream: following}),
+            failOnDataLoss="false",
+            transport=transport,
+        )
+    )
+    if filter:
+        reader = reader.option("filterSubjects", ",".join(filter))
+    return (reader.schema(columns) if columns else reader).load()
+
+
+def require_format(spark: SparkSession, name: str) -> None:
+    """Raise MissingFormat if Spark cannot read and write tables of this format."""
+    if name == "parquet":
+        return
+    lookup = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
+    try:
+        lookup.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
+    except Exception as error:
+        package = _PACKAGES[name].format(spark=".".join(spark.version.split(".")[:2]))
+        raise MissingFormat(
+            f"format {name}: this Spark does not have its jars; add them with "
+            f'"spark.jars.packages" = "{package}:<version>" in [spark.conf]'
+        ) from error

@@ -1,0 +1,191 @@
+"""Replay: a table back into a stream, in the order of the sequences, as fast as possible or timed.
+
+Streams of the table one after another, each in chunks of sequences.  Every message carries where it came from
+(``Millstream-Orig-*``) and the id ``<stream>:<seq>``.  Ids only help for the duplicate window of the target,
+two minutes by default, so the target is also asked which origins it has already: a second run, even a day
+later, adds nothing, and a run that was stopped goes on where it was.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from millstream.spark import option_values
+from millstream.spark.jobs import origins
+from millstream.spark.jobs.admin import StreamAdmin
+from millstream.spark.jobs.archive import table_schema
+from millstream.spark.jobs.context import JobContext
+from millstream.spark.jobs.files import open_files
+from millstream.spark.jobs.pacing import RESULT, Pace, publish_paced
+from millstream.spark.jobs.reading import SOURCE, read_range, require_format
+from millstream.spark.jobs.settings import Replay
+from millstream.spark.jobs.table import ParquetTable
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+_PACED_CHUNK_S: Final = 5  # so often a timed run shows how far it is
+
+
+def chosen_rows(rows: DataFrame, settings: Replay) -> DataFrame:
+    """The rows of a table that the settings ask for."""
+    if settings.streams:
+        rows = rows.where(F.col("stream").isin(settings.streams))
+    if settings.filter:
+        rows = rows.where(matches_any(F.col("subject"), settings.filter))
+    if settings.from_sequence:
+        rows = rows.where(F.col("seq") >= settings.from_sequence)
+    if settings.to_sequence:
+        rows = rows.where(F.col("seq") <= settings.to_sequence)
+    if settings.from_time:
+        rows = rows.where(F.col("time") >= _moment("from_time", settings.from_time))
+    if settings.to_time:
+        rows = rows.where(F.col("time") < _moment("to_time", settings.to_time))
+    return rows
+
+
+def replayed(rows: DataFrame, subject: str) -> DataFrame:
+    """Rows of a table as they are published: with their origin, and an id made of it."""
+    return rows.select(
+        F.col("data"),
+        _filled(subject).alias("subject"),
+        origins.origin_headers().alias("headers"),
+        F.concat_ws(":", "stream", "seq").alias("msg_id"),
+        F.col("seq"),
+        F.col("time"),
+    )
+
+
+def matches_any(subject: Column, patterns: list[str]) -> Column:
+    """Whether a subject matches one of some patterns with the wildcards of NATS."""
+    return subject.rlike("|".join(_expression(pattern) for pattern in patterns))
+
+
+def run(context: JobContext, settings: Replay) -> str:
+    """Send everything that the target does not have yet."""
+    require_format(context.spark, settings.format)
+    rows = chosen_rows(_table_rows(context, settings), settings)
+    ends = rows.groupBy("stream").agg(F.min("seq").alias("first"), F.max("seq").alias("last")).collect()
+    done = present_origins(context, settings.target)
+    sent = 0
+    try:
+        for stream, first, last in sorted((row.stream, row.first, row.last) for row in ends):
+            sent = _replay_stream(
+                context, settings, rows.where(F.col("stream") == stream), done, first, last, sent
+            )
+    finally:
+        if done is not None:
+            done.unpersist()
+    return f"{sent} messages sent to {settings.target}"
+
+
+def present_origins(context: JobContext, target: str) -> DataFrame | None:
+    """Stream and sequence of the messages that were replayed into a stream before; None if it is empty."""
+    with StreamAdmin(context.nats, context.name) as admin:
+        facts = admin.facts(target)
+    if not facts.messages:
+        return None
+    messages = read_range(
+        context.spark,
+        context.nats,
+        target,
+        first=facts.first,
+        following=facts.after_last,
+        columns=f"headers {origins.HEADERS_TYPE}",
+    )
+    return (
+        messages.select(
+            origins.first_header(origins.ORIG_STREAM).alias("stream"),
+            origins.first_header(origins.ORIG_SEQ).cast("long").alias("seq"),
+        )
+        .where(F.col("stream").isNotNull() & F.col("seq").isNotNull())
+        .distinct()
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+
+
+def _replay_stream(
+    context: JobContext,
+    settings: Replay,
+    rows: DataFrame,
+    done: DataFrame | None,
+    first: int,
+    last: int,
+    sent: int,
+) -> int:
+    """Send one stream of the table; returns how many messages were sent, those before included."""
+    if done is not None:
+        rows = rows.join(done, ["stream", "seq"], "left_anti")
+    timed = bool(settings.rate or settings.speed)
+    size = settings.chunk
+    if settings.rate:
+        size = max(1, min(size, round(settings.rate * _PACED_CHUNK_S)))
+    begin, before, first_time = time.time(), sent, None
+    for low in range(first, last + 1, size):
+        if context.stopping.is_set():
+            break
+        chunk = rows.where((F.col("seq") >= low) & (F.col("seq") < low + size))
+        ready = replayed(chunk, settings.subject).repartition(1).sortWithinPartitions("seq")
+        if not timed:
+            ready = ready.drop("time").persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                sink = ready.drop("seq").write.format(SOURCE).options(**context.nats)
+                sink.option("deliveryGuarantee", "dedupe").mode("append").save()
+                sent += ready.count()
+            finally:
+                ready.unpersist()
+        else:
+            if settings.speed and first_time is None:
+                first_time = chunk.agg(F.min("time")).first()[0]  # type: ignore[index]
+                if first_time is None:
+                    continue
+                begin = time.time()
+            origin = first_time.timestamp() if first_time else 0.0
+            pace = Pace(begin, settings.rate, sent - before, settings.speed, origin)
+            sent += _send_paced(context, ready, pace)
+        context.say(sent, f"up to sequence {min(low + size - 1, last)} of {last}")
+    return sent
+
+
+def _send_paced(context: JobContext, ready: DataFrame, pace: Pace) -> int:
+    nats = dict(context.nats)
+
+    def publish(batches: "Iterable[RecordBatch]") -> "Iterator[RecordBatch]":
+        return publish_paced(batches, nats, pace)
+
+    rows = ready.drop("seq").mapInArrow(publish, RESULT).collect()
+    return sum(int(row.rows) for row in rows)
+
+
+def _table_rows(context: JobContext, settings: Replay) -> DataFrame:
+    if settings.format == "parquet":
+        return ParquetTable.open(open_files(settings.table, context.spark)).read(
+            context.spark, table_schema()
+        )
+    if settings.format == "iceberg":
+        return context.spark.read.table(settings.table)
+    return context.spark.read.format(settings.format).load(settings.table)
+
+
+def _filled(template: str) -> Column:
+    """A subject with `{subject}` and `{stream}` filled in from the row."""
+    result = F.lit(template)
+    for name in ("subject", "stream"):
+        result = F.replace(result, F.lit(f"{{{name}}}"), F.col(name))
+    return result
+
+
+def _expression(pattern: str) -> str:
+    """A pattern of NATS as a regular expression of Java's."""
+    tokens = []
+    for token in pattern.split("."):
+        tokens.append({"*": r"[^.]+", ">": r".+"}.get(token, rf"\Q{token}\E"))
+    return "^" + r"\.".join(tokens) + "$"
+
+
+def _moment(key: str, text: str) -> Column:
+    return F.timestamp_micros(F.lit(option_values.moment(key, text, time.time_ns()) // 1000))

@@ -1,0 +1,321 @@
+"""Every key of every job, declared once: type, default and what it means.
+
+The TOML file, its errors and the page for users are all made from or checked against these classes.  Words
+for durations (``10s``), sizes (``64m``) and starts (``-10 minutes``) are those of the data source.
+Not here: reading the file (`pipeline.load`), and Spark: checking a file does not import it.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Text = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0)]
+Names = Annotated[list[Text], Meta(min_length=1)]
+Guarantee = Literal["at-least-once", "dedupe", "fenced"]
+TableFormat = Literal["parquet", "delta", "iceberg"]
+OutputMode = Literal["append", "update", "complete"]
+
+
+# The keys of what is read, spelled once because two classes have them and msgspec knows one base only.
+Streams = Annotated[Names, Meta(description="names of the streams")]
+Filter = Annotated[list[Text], Meta(description="subjects to read; wildcards work; all if empty")]
+Start = Annotated[Text, Meta(description="`earliest`, `latest`, a sequence, or `-100` for the last hundred")]
+StartTime = Annotated[str, Meta(description="instead of `start`: ISO 8601 or `-10 minutes`")]
+MaxRows = Annotated[Count, Meta(description="most sequences in one batch; 0: no limit")]
+MaxBytes = Annotated[str, Meta(description="most bytes in one batch, such as `64m`")]
+Partitions = Annotated[int, Meta(ge=1, description="at least so many tasks for each stream")]
+FailOnDataLoss = Annotated[
+    bool, Meta(description="`false`: warn and go on when messages are gone before they were read")
+]
+Transport = Annotated[
+    Literal["auto", "arrow", "pull", "direct"], Meta(description="how messages are fetched")
+]
+
+
+class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which messages a job reads."""
+
+    streams: Streams
+    filter: Filter = []
+    start: Start = "earliest"
+    start_time: StartTime = ""
+    max_rows: MaxRows = 0
+    max_bytes: MaxBytes = ""
+    partitions: Partitions = 1
+    fail_on_data_loss: FailOnDataLoss = True
+    transport: Transport = "auto"
+
+
+class Job(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all jobs have."""
+
+    name: Annotated[Name, Meta(description="name of the job; its checkpoint is kept under it")]
+    after: Annotated[
+        list[Name], Meta(description='start when these jobs have ended (they must end: `trigger = "once"`)')
+    ] = []
+
+
+class StreamingJob(Job, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What jobs have that go on for ever."""
+
+    trigger: Annotated[
+        Text,
+        Meta(description="time between two batches, such as `10s`, or `once`: what is there now, then end"),
+    ] = "10s"
+    checkpoint: Annotated[
+        str, Meta(description="folder of the job's checkpoint, instead of one below the pipeline's")
+    ] = ""
+
+
+class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="archive"):
+    """Streams into a table, by stream and day, each message exactly once."""
+
+    streams: Streams
+    filter: Filter = []
+    start: Start = "earliest"
+    start_time: StartTime = ""
+    max_rows: MaxRows = 0
+    max_bytes: MaxBytes = ""
+    partitions: Partitions = 1
+    fail_on_data_loss: FailOnDataLoss = True
+    transport: Transport = "auto"
+    table: Annotated[Text, Meta(description="folder (for iceberg: name) of the table")]
+    format: Annotated[TableFormat, Meta(description="`delta` and `iceberg` need their jars in Spark")] = (
+        "parquet"
+    )
+    compact_folders: Annotated[
+        Count, Meta(description="merge the small batch folders of a day when there are so many; 0: never")
+    ] = 0
+    compact_size: Annotated[Text, Meta(description="folders of this size are left alone by the merging")] = (
+        "128m"
+    )
+    purge: Annotated[bool, Meta(description="remove from the stream what is safely in the table")] = False
+    purge_force: Annotated[bool, Meta(description="purge although the stream has consumers")] = False
+
+
+class Compact(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="compact"):
+    """Merge the small folders of a table that no archive job writes at the moment."""
+
+    table: Annotated[Text, Meta(description="folder of a table that `archive` or `transform` wrote")]
+    folders: Annotated[
+        int, Meta(ge=2, description="merge a partition with at least so many small folders")
+    ] = 2
+    size: Annotated[Text, Meta(description="folders of this size are left alone")] = "128m"
+
+
+class Replay(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="replay"):
+    """A table back into a stream, in the order of the sequences; a second run adds nothing."""
+
+    table: Annotated[Text, Meta(description="folder of the table")]
+    format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
+    streams: Annotated[list[Text], Meta(description="only rows of these streams; all if empty")] = []
+    filter: Annotated[list[Text], Meta(description="only rows of these subjects; wildcards work")] = []
+    from_sequence: Annotated[Count, Meta(description="first original sequence; 0: from the start")] = 0
+    to_sequence: Annotated[Count, Meta(description="last original sequence; 0: to the end")] = 0
+    from_time: Annotated[str, Meta(description="rows of this time on (ISO 8601)")] = ""
+    to_time: Annotated[str, Meta(description="rows before this time (ISO 8601)")] = ""
+    subject: Annotated[
+        Text, Meta(description="where to: `{subject}` is the original, `{stream}` its stream")
+    ] = "{subject}"
+    target: Annotated[
+        Text, Meta(description="stream that the messages arrive in: what it has already is not sent again")
+    ]
+    rate: Annotated[float, Meta(ge=0, description="messages per second; 0: as fast as possible")] = 0
+    speed: Annotated[
+        float, Meta(ge=0, description="original timing, so many times as fast (1 = as it was); 0: no timing")
+    ] = 0
+    chunk: Annotated[int, Meta(ge=1, description="messages sent between two points of resume")] = 100_000
+
+
+class Parsed(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input of `transform`: a view that SQL or Python reads."""
+
+    json: Annotated[
+        str,
+        Meta(
+            description="payload as JSON, in column `value`: `variant`, or fields: `id string, price double`"
+        ),
+    ] = ""
+    watermark: Annotated[
+        str,
+        Meta(description="column and delay, such as `time 30 seconds`: how late rows of a window may come"),
+    ] = ""
+
+
+class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where `transform` writes: a stream (`subject`), or a table (`table`)."""
+
+    subject: Annotated[str, Meta(description="publish there; `*`: the column `subject` says where")] = ""
+    guarantee: Annotated[Guarantee, Meta(description="how often a row may arrive")] = "dedupe"
+    fence_subject: Annotated[str, Meta(description="for `fenced`: prefix of the markers' subjects")] = ""
+    table: Annotated[str, Meta(description="folder (for iceberg: name) of a table to append to")] = ""
+    format: Annotated[TableFormat, Meta(description="format of `table`")] = "parquet"
+    partition_by: Annotated[list[Text], Meta(description="columns that the table is divided by")] = []
+    mode: Annotated[
+        OutputMode, Meta(description="as in Spark; `update` and `complete` only with aggregation")
+    ] = "append"
+
+
+class Transform(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="transform"):
+    """Streams through SQL or a Python function into a stream or a table."""
+
+    input: Annotated[
+        dict[Name, Parsed], Meta(min_length=1, description="what is read, by the name of its view")
+    ]
+    output: Annotated[Output, Meta(description="where rows go")]
+    sql: Annotated[str, Meta(description="query over the views")] = ""
+    python: Annotated[
+        str, Meta(description="`module:function` instead: takes a dict of DataFrames by view, returns one")
+    ] = ""
+    dead_letters: Annotated[
+        str,
+        Meta(description="subject for messages whose payload is not what `json` says; without it they fail"),
+    ] = ""
+
+
+class Analytics(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="analytics"):
+    """Acknowledgement samples and advisories into tables about deliveries."""
+
+    stream: Annotated[
+        Text,
+        Meta(description="captures `$JS.EVENT.METRIC.CONSUMER.ACK.>` and `$JS.EVENT.ADVISORY.CONSUMER.>`"),
+    ]
+    table: Annotated[Text, Meta(description="folder that gets `latency`, `terminated` and `poison`")]
+    window: Annotated[Text, Meta(description="length of the windows of `latency` and `terminated`")] = (
+        "1 minute"
+    )
+    delay: Annotated[Text, Meta(description="how late an event may come for its window")] = "30 seconds"
+    mode: Annotated[
+        Literal["append", "update"],
+        Meta(
+            description="`append`: a window once, when it is over; `update`: at each change, with `batch_id`"
+        ),
+    ] = "append"
+    start: Start = "earliest"
+    max_rows: Annotated[Count, Meta(description="most events in one batch; 0: no limit")] = 0
+    fail_on_data_loss: Annotated[bool, Meta(description="`false`: go on when events expired unread")] = False
+
+
+class DeadLetters(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="dead-letters"):
+    """Messages that were given up (max deliver, terminated) into a stream, with the reason."""
+
+    stream: Annotated[Text, Meta(description="captures `$JS.EVENT.ADVISORY.CONSUMER.>`")]
+    subject: Annotated[
+        Text, Meta(description="where dead letters go; `{stream}` and `{consumer}` are filled in")
+    ] = "dlq.{stream}.{consumer}"
+    guarantee: Annotated[Literal["at-least-once", "dedupe"], Meta(description="how often one may arrive")] = (
+        "dedupe"
+    )
+    only_streams: Annotated[list[Text], Meta(description="only messages of these streams; all if empty")] = []
+    start: Start = "earliest"
+    max_rows: Annotated[Count, Meta(description="most advisories in one batch; 0: no limit")] = 10_000
+    fail_on_data_loss: Annotated[bool, Meta(description="`false`: go on when advisories expired unread")] = (
+        False
+    )
+
+
+class Redrive(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="redrive"):
+    """Dead letters back to where they came from."""
+
+    stream: Annotated[Text, Meta(description="stream with dead letters of the job `dead-letters`")]
+    filter: Annotated[
+        list[Text], Meta(description="only dead letters of these subjects; wildcards work")
+    ] = []
+    subject: Annotated[Text, Meta(description="where to: `{subject}` is the original one")] = "{subject}"
+    delete: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(
+            description="remove what was sent from the stream of dead letters; `auto`: if it is a work queue"
+        ),
+    ] = "auto"
+    delete_original: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(description="remove the original from its stream; `auto`: if that is a work queue"),
+    ] = "auto"
+
+
+class Verify(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"):
+    """Compare a stream with its table; the run fails when they differ."""
+
+    table: Annotated[Text, Meta(description="folder of the table")]
+    format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
+    streams: Annotated[list[Text], Meta(description="streams to compare; those of the table if empty")] = []
+    strict: Annotated[bool, Meta(description="also fail for rows that the stream does not have any more")] = (
+        False
+    )
+    bucket: Annotated[int, Meta(ge=1, description="sequences for each checksum")] = 10_000
+    report: Annotated[str, Meta(description="file for the result as JSON")] = ""
+
+
+AnyJob = Archive | Compact | Replay | Transform | Analytics | DeadLetters | Redrive | Verify
+JOB_KINDS: Final[dict[str, type[Job]]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (Archive, Compact, Replay, Transform, Analytics, DeadLetters, Redrive, Verify)
+}
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ca: Annotated[str, Meta(description="file of certificates to trust")] = ""
+    cert: Annotated[str, Meta(description="file with our certificate")] = ""
+    key: Annotated[str, Meta(description="file with its key")] = ""
+    first: Annotated[bool, Meta(description="TLS before the server's first line")] = False
+
+
+class Nats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The connection.  A key that is left out is taken from the environment, where a variable is named."""
+
+    servers: Annotated[list[Text], Meta(description="addresses (`NATS_URL`)")] = []
+    user: Annotated[str, Meta(description="user name (`NATS_USER`)")] = ""
+    password_file: Annotated[str, Meta(description="file with the password")] = ""
+    password_env: Annotated[str, Meta(description="environment variable with it (`NATS_PASSWORD`)")] = ""
+    token_file: Annotated[str, Meta(description="file with the token")] = ""
+    token_env: Annotated[str, Meta(description="environment variable with it (`NATS_TOKEN`)")] = ""
+    nkey_file: Annotated[str, Meta(description="file with the seed of an NKey user (`NATS_NKEY`)")] = ""
+    creds: Annotated[str, Meta(description="file with a user's JWT and seed (`NATS_CREDS`)")] = ""
+    tls: Annotated[Tls | UnsetType, Meta(description="TLS: `ca`, `cert`, `key`, `first`")] = UNSET
+    domain: Annotated[str, Meta(description="JetStream domain")] = ""
+    api_prefix: Annotated[str, Meta(description="prefix of the JetStream API")] = ""
+    inbox_prefix: Annotated[str, Meta(description="prefix of the subjects of answers")] = ""
+    connect_timeout: Annotated[str, Meta(description="how long to wait for one server")] = ""
+
+
+class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The Spark session that all jobs of the file share."""
+
+    master: Annotated[str, Meta(description="as for spark-submit; the flag `--master` wins")] = "local[*]"
+    conf: Annotated[dict[str, str | int | bool | float], Meta(description="settings of Spark's own")] = {}
+
+
+class Progress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where else progress goes."""
+
+    subject: Annotated[
+        str, Meta(description="publish rows, lag and rate there after each batch, as JSON")
+    ] = ""
+    interval: Annotated[Text, Meta(description="time between two lines of a job's progress")] = "10s"
+
+
+class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    job: Annotated[list[AnyJob], Meta(min_length=1, description="the jobs")]
+    name: Annotated[Name, Meta(description="name of the pipeline: the application in Spark")] = "millstream"
+    checkpoint: Annotated[str, Meta(description="folder for the checkpoints of the jobs")] = ""
+    stop_timeout: Annotated[Text, Meta(description="how long a stop waits for running batches")] = "30s"
+    nats: Annotated[Nats, Meta(description="the connection")] = Nats()
+    spark: Annotated[SparkSettings, Meta(description="the Spark session")] = SparkSettings()
+    progress: Annotated[Progress, Meta(description="progress beside the terminal")] = Progress()
+
+
+def key_descriptions(settings: type[Struct]) -> dict[str, str]:
+    """Every key of a class with what it means."""
+    from msgspec.inspect import Metadata, type_info
+
+    result: dict[str, str] = {}
+    fields: Any = type_info(settings)
+    for field in fields.fields:
+        extra = field.type.extra_json_schema if isinstance(field.type, Metadata) else None
+        result[field.encode_name] = (extra or {}).get("description", "")
+    return result

@@ -1,0 +1,213 @@
+"""Transform: streams through SQL or a Python function into a stream or a table.
+
+Each input is a view of its messages, with the payload as JSON in the column `value` if the settings say what
+it is.  A message whose payload is something else goes to the dead letters, with the reason and its place in
+the stream, in a query of its own: the main query never sees it, and windows and aggregations work as ever.
+
+Ids of what goes to a stream: the column `msg_id` if the result has one; else the place in the batch for plans
+without state, which is the same in every run of it, and else the content, since rows of an aggregation have
+no place but differ from each other.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millstream.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
+from millstream.spark.jobs.context import JobContext, started_together, trigger
+from millstream.spark.jobs.errors import JobError
+from millstream.spark.jobs.files import open_files
+from millstream.spark.jobs.origins import origin_headers
+from millstream.spark.jobs.reading import SOURCE, read_stream, require_format
+from millstream.spark.jobs.settings import Output, Parsed, Transform
+from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.watermarks import milliseconds, split_watermark
+
+VARIANT: Final = "variant"
+ANY_SUBJECT: Final = "*"
+_DAMAGED: Final = "_damaged"
+_STATEFUL: Final = ("Aggregate ", "Deduplicate", "Join ", "WithState", "Distinct", "Sort ")
+# Columns that say how to publish a row rather than what is in it.
+_ENVELOPE: Final = ("subject", "headers", "msg_id", "ttl")
+
+PythonFunction = Callable[[dict[str, DataFrame]], DataFrame]
+
+
+def parse_payload(messages: DataFrame, json: str) -> DataFrame:
+    """Add `value`, the payload as JSON, and `_damaged`, which says what is wrong with it or is null."""
+    text = F.col("data").cast("string")
+    if json.strip().lower() == VARIANT:
+        return messages.withColumn("value", F.try_parse_json(text)).withColumn(
+            _DAMAGED, F.when(F.col("value").isNull(), F.lit("the payload is not JSON"))
+        )
+    schema = f"{json}, {_DAMAGED} string"
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _DAMAGED}
+    parsed = messages.withColumn("value", F.from_json(text, schema, options))
+    failed = F.col("value").isNull() | F.col(f"value.{_DAMAGED}").isNotNull()
+    return parsed.withColumn(
+        _DAMAGED, F.when(failed, F.lit(f"the payload is not JSON of the form {json}"))
+    ).withColumn("value", F.col("value").dropFields(_DAMAGED))
+
+
+def good_rows(parsed: DataFrame, *, fail: bool) -> DataFrame:
+    """Rows that SQL may rely on; with `fail`, another one ends the query and is named."""
+    if not fail:
+        return parsed.where(F.col(_DAMAGED).isNull()).drop(_DAMAGED)
+    place = F.concat(
+        F.lit("stream "), F.col("stream"), F.lit(", sequence "), F.col("seq"), F.lit(": "), F.col(_DAMAGED)
+    )
+    checked = F.when(F.col(_DAMAGED).isNull(), F.col("value")).otherwise(F.raise_error(place))
+    return parsed.withColumn("value", checked).drop(_DAMAGED)
+
+
+def dead_rows(parsed: DataFrame, job: str) -> DataFrame:
+    """The other rows, as they are published: the payload as it was, reason and origin in the headers."""
+    return parsed.where(F.col(_DAMAGED).isNotNull()).select(
+        F.col("data"),
+        origin_headers(Millstream_Dlq_Reason=F.col(_DAMAGED)).alias("headers"),
+        F.concat_ws(":", F.lit("dlq"), F.lit(job), F.col("stream"), F.col("seq")).alias("msg_id"),
+    )
+
+
+def apply_sql(spark: SparkSession, views: Mapping[str, DataFrame], sql: str) -> DataFrame:
+    """Run a query over DataFrames by name."""
+    for name, frame in views.items():
+        frame.createOrReplaceTempView(name)
+    return spark.sql(sql)
+
+
+def load_function(text: str) -> PythonFunction:
+    """The function of `module:function`."""
+    module, _, name = text.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise JobError(f'key "python": module {module} cannot be imported: {error}') from None
+    except AttributeError:
+        raise JobError(f'key "python": module {module} has no function {name}') from None
+    if not callable(found):
+        raise JobError(f'key "python": {text} is no function')
+    return cast(PythonFunction, found)
+
+
+def is_stateful(frame: DataFrame) -> bool:
+    """Whether rows of the result are made of several messages, or change their order."""
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    return any(word in plan for word in _STATEFUL)
+
+
+def sink_rows(result: DataFrame, job: str, *, any_subject: bool, batch: int | None = None) -> DataFrame:
+    """The result as rows for the sink: the whole row as JSON where the query does not say `data` itself."""
+    columns = [name for name in result.columns if name in _ENVELOPE and (name != "subject" or any_subject)]
+    if any_subject and "subject" not in columns:
+        raise JobError('output: subject = "*" needs a column "subject" in the result')
+    content = [name for name in result.columns if name not in columns]
+    data = (
+        F.col("data") if "data" in content else F.to_json(F.struct(*(F.col(f"`{name}`") for name in content)))
+    )
+    wanted: list[Column] = [data.alias("data"), *(F.col(name) for name in columns)]
+    if "msg_id" not in columns and (batch is not None or is_stateful(result)):
+        digest = F.sha2(F.to_json(F.struct(*(F.col(f"`{name}`") for name in result.columns))), 256)
+        parts = [F.lit(job), *([F.lit(str(batch))] if batch is not None else []), digest]
+        wanted.append(F.concat_ws(":", *parts).alias("msg_id"))
+    return result.select(*wanted)
+
+
+def run(context: JobContext, settings: Transform) -> str:
+    """Run until stopped, or until all that is there now went through (`trigger = "once"`)."""
+    require_format(context.spark, settings.output.format)
+    views: dict[str, DataFrame] = {}
+    dead: dict[str, DataFrame] = {}
+    for name, wanted in settings.input.items():
+        messages = read_stream(context.spark, context.nats, wanted)
+        if wanted.json:
+            parsed = parse_payload(messages, wanted.json)
+            messages = good_rows(parsed, fail=not settings.dead_letters)
+            if settings.dead_letters:
+                dead[name] = dead_rows(parsed, context.name)
+        views[name] = _with_watermark(messages, wanted)
+    result = (
+        apply_sql(context.spark, views, settings.sql)
+        if settings.sql
+        else load_function(settings.python)(views)
+    )
+    with started_together() as queries:
+        queries.append(_start_output(context, settings, result))
+        for name, rows in dead.items():
+            writer = rows.writeStream.format(SOURCE).options(**context.nats, subject=settings.dead_letters)
+            place = f"{context.checkpoint}/dead-letters/{name}"
+            writer = writer.queryName(f"{context.name}/dead-letters/{name}").option(
+                "checkpointLocation", sound_checkpoint(place, context.spark)
+            )
+            queries.append(trigger(writer, settings.trigger).start())
+    context.follow(*queries)
+    return "done"
+
+
+def _with_watermark(messages: DataFrame, wanted: Parsed) -> DataFrame:
+    if not wanted.watermark:
+        return messages
+    column, delay_s = split_watermark(wanted.watermark)
+    if "." in column:  # Spark wants a column of the frame itself
+        name = column.rpartition(".")[2]
+        messages, column = messages.withColumn(name, F.col(column).cast("timestamp")), name
+    return messages.withWatermark(column, milliseconds(delay_s))
+
+
+def _start_output(context: JobContext, settings: Transform, result: DataFrame) -> StreamingQuery:
+    output = settings.output
+    place = sound_checkpoint(f"{context.checkpoint}/main", context.spark)
+    if output.subject:
+        writer = _stream_output(context, output, result)
+    elif output.format == "parquet":
+        writer = _table_output(context, output, result, Checkpoint(open_files(place, context.spark)))
+    else:
+        writer = result.writeStream.format(output.format).outputMode(output.mode)
+        if output.partition_by:
+            writer = writer.partitionBy(*output.partition_by)
+    writer = trigger(writer, settings.trigger).queryName(context.name).option("checkpointLocation", place)
+    if output.table and output.format == "iceberg":
+        return writer.toTable(output.table)
+    return writer.start(output.table) if output.table and output.format == "delta" else writer.start()
+
+
+def _stream_output(context: JobContext, output: Output, result: DataFrame) -> Any:
+    options = {**context.nats, "deliveryGuarantee": output.guarantee}
+    if output.fence_subject:
+        options["fenceSubject"] = output.fence_subject
+    any_subject = output.subject == ANY_SUBJECT
+    if not any_subject:
+        options["subject"] = output.subject
+    if output.mode == "append":
+        rows = sink_rows(result, context.name, any_subject=any_subject)
+        return rows.writeStream.format(SOURCE).options(**options).outputMode("append")
+
+    # Python sinks do not take changes of rows, so each batch is written as one of its own.
+    def write(rows: DataFrame, batch: int) -> None:
+        ready = sink_rows(rows, context.name, any_subject=any_subject, batch=batch)
+        ready.write.format(SOURCE).options(**options).mode("append").save()
+
+    return result.writeStream.foreachBatch(write).outputMode(output.mode)
+
+
+def _table_output(context: JobContext, output: Output, result: DataFrame, checkpoint: Checkpoint) -> Any:
+    for name in output.partition_by:
+        if name not in result.columns:
+            raise JobError(f'output: key "partition_by": the result has no column {name}')
+    table = ParquetTable(open_files(output.table, context.spark), output.partition_by)
+    claimed: list[str] = []
+
+    def write(rows: DataFrame, batch: int) -> None:
+        if not claimed:
+            claimed.append(checkpoint.query_id())
+            table.claim(claimed[0], {"mode": output.mode})
+        if output.mode == "update":
+            rows = rows.withColumn("batch_id", F.lit(batch).cast("long"))
+        with table.writing():
+            table.write_batch(rows, batch, checkpoint.ranges(batch))
+
+    return result.writeStream.foreachBatch(write).outputMode(output.mode)

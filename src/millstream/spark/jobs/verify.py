@@ -1,0 +1,232 @@
+"""Verify: compare a stream with its table, and say what is missing, different or there twice.
+
+Both sides are summed up in buckets of sequences: how many rows, how many different sequences, and a checksum
+over everything in them that does not depend on the order.  Only buckets that differ are compared row by row.
+What the stream had removed since (retention, purge) is no fault, unless `strict` says so.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from millstream.spark.jobs.admin import StreamAdmin
+from millstream.spark.jobs.archive import last_positions, table_schema
+from millstream.spark.jobs.context import JobContext
+from millstream.spark.jobs.errors import JobError, TableError
+from millstream.spark.jobs.files import LocalFiles, is_local, open_files
+from millstream.spark.jobs.reading import read_range, require_format
+from millstream.spark.jobs.settings import Verify
+from millstream.spark.jobs.table import Manifest, ParquetTable
+
+_SHOWN: Final = 20  # ranges of each kind in a report
+_COMPARED: Final = ("stream", "subject", "seq", "time", "headers", "data")
+
+Ranges = list[tuple[int, int]]
+
+
+@dataclass
+class StreamResult:
+    """What a comparison found; sequences are given as ranges with both ends."""
+
+    stream: str
+    first: int
+    last: int
+    stream_rows: int = 0
+    table_rows: int = 0
+    missing_in_table: Ranges = field(default_factory=list)
+    different: Ranges = field(default_factory=list)
+    doubled: Ranges = field(default_factory=list)
+    only_in_table: Ranges = field(default_factory=list)
+    gaps_between_batches: Ranges = field(default_factory=list)
+
+    def is_good(self, *, strict: bool) -> bool:
+        wrong = self.missing_in_table or self.different or self.doubled or self.gaps_between_batches
+        return not wrong and not (strict and self.only_in_table)
+
+    def lines(self) -> list[str]:
+        """The result for people."""
+        head = f"{self.stream}: sequences {self.first} to {self.last}"
+        lines = [f"{head}: {self.stream_rows} in the stream, {self.table_rows} in the table"]
+        for what in ("missing_in_table", "different", "doubled", "only_in_table", "gaps_between_batches"):
+            ranges: Ranges = getattr(self, what)
+            if ranges:
+                shown = ", ".join(
+                    f"{low}-{high}" if high > low else str(low) for low, high in ranges[:_SHOWN]
+                )
+                more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
+                lines.append(f"{self.stream}: {what.replace('_', ' ')}: {shown}{more}")
+        return lines
+
+
+class NotEqual(JobError):
+    """Stream and table differ."""
+
+
+def bucket_sums(rows: DataFrame, size: int) -> DataFrame:
+    """Rows, different sequences and checksum for each bucket of `size` sequences."""
+    return (
+        rows.select(F.floor(F.col("seq") / size).alias("bucket"), "seq", _fingerprint().alias("print"))
+        .groupBy("bucket")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_distinct("seq").alias("sequences"),
+            F.bit_xor("print").alias("checksum"),
+        )
+    )
+
+
+def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: StreamResult) -> None:
+    """Compare messages with rows of the same range, and put what differs into the result."""
+    ours = bucket_sums(table_rows, size).alias("t")
+    theirs = bucket_sums(stream_rows, size).alias("s")
+    joined = theirs.join(ours, "bucket", "full").select(
+        "bucket",
+        *(F.coalesce(F.col(f"{side}.{name}"), F.lit(0)).alias(f"{side}_{name}")
+          for side in "st" for name in ("rows", "sequences", "checksum")),
+    ).collect()  # fmt: skip
+    result.stream_rows = sum(row.s_rows for row in joined)
+    result.table_rows = sum(row.t_rows for row in joined)
+    suspects = [
+        row.bucket
+        for row in joined
+        if (row.s_rows, row.s_checksum) != (row.t_rows, row.t_checksum) or row.t_rows != row.t_sequences
+    ]
+    if suspects:
+        _compare_rows(stream_rows, table_rows, size, suspects, result)
+
+
+def gaps_between(manifests: list[Manifest], stream: str) -> Ranges:
+    """Sequences that no batch covers, between two that do."""
+    gaps: Ranges = []
+    following: int | None = None
+    for manifest in manifests:
+        position = manifest.streams.get(stream)
+        if position is None:
+            continue
+        if following is not None and position.start > following:
+            gaps.append((following, position.start - 1))
+        following = max(following or 0, position.next)
+    return gaps
+
+
+def as_ranges(sequences: list[int]) -> Ranges:
+    """Sorted sequences as ranges with both ends."""
+    ranges: Ranges = []
+    for sequence in sequences:
+        if ranges and sequence == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], sequence)
+        elif not ranges or sequence != ranges[-1][1]:
+            ranges.append((sequence, sequence))
+    return ranges
+
+
+def run(context: JobContext, settings: Verify) -> str:
+    """Compare every stream; raises NotEqual when there is a difference that counts."""
+    require_format(context.spark, settings.format)
+    results = [
+        _verify_stream(context, settings, stream, *ends)
+        for stream, *ends in _streams_and_ends(context, settings)
+    ]
+    good = all(result.is_good(strict=settings.strict) for result in results)
+    if settings.report:
+        _write_report(settings.report, {"equal": good, "streams": [asdict(result) for result in results]})
+    lines = [line for result in results for line in result.lines()]
+    context.say(sum(result.table_rows for result in results), "\n".join(lines))
+    if not good:
+        raise NotEqual(f"table {settings.table} differs:\n" + "\n".join(lines))
+    return "equal; " + "; ".join(lines)
+
+
+def _fingerprint() -> Column:
+    return F.xxhash64("seq", "stream", "subject", "time", F.map_entries("headers"), "data")
+
+
+def _compare_rows(
+    stream_rows: DataFrame, table_rows: DataFrame, size: int, suspects: list[int], result: StreamResult
+) -> None:
+    def prints(rows: DataFrame) -> DataFrame:
+        return (
+            rows.where(F.floor(F.col("seq") / size).isin(suspects))
+            .select("seq", _fingerprint().alias("print"))
+            .groupBy("seq")
+            .agg(F.count(F.lit(1)).alias("rows"), F.min("print").alias("print"))
+        )
+
+    theirs, ours = prints(stream_rows).alias("s"), prints(table_rows).alias("t")
+    joined = theirs.join(ours, "seq", "full").select(
+        "seq",
+        F.col("s.rows").alias("in_stream"),
+        F.col("t.rows").alias("in_table"),
+        (F.col("s.print") == F.col("t.print")).alias("same"),
+    )
+    rows = joined.orderBy("seq").collect()
+    result.missing_in_table = as_ranges([row.seq for row in rows if row.in_table is None])
+    result.only_in_table = as_ranges([row.seq for row in rows if row.in_stream is None])
+    result.doubled = as_ranges([row.seq for row in rows if (row.in_table or 0) > 1])
+    result.different = as_ranges([row.seq for row in rows if row.same is False])
+
+
+def _streams_and_ends(context: JobContext, settings: Verify) -> list[tuple[str, int]]:
+    """The streams to compare, with the sequence that follows what the table should have."""
+    if settings.format == "parquet":
+        positions = last_positions(_open(context, settings).manifests())
+        ends = {stream: position.next for stream, position in positions.items()}
+    else:
+        rows = _table_rows(context, settings).groupBy("stream").agg(F.max("seq").alias("last")).collect()
+        ends = {row.stream: row.last + 1 for row in rows}
+    wanted = settings.streams or sorted(ends)
+    missing = [stream for stream in wanted if stream not in ends]
+    if missing or not wanted:
+        raise TableError(f"table {settings.table} has nothing of stream {', '.join(missing) or 'any kind'}")
+    return [(stream, ends[stream]) for stream in wanted]
+
+
+def _verify_stream(context: JobContext, settings: Verify, stream: str, following: int) -> StreamResult:
+    with StreamAdmin(context.nats, context.name) as admin:
+        facts = admin.facts(stream)
+    rows = _table_rows(context, settings).where(F.col("stream") == stream)
+    filter: tuple[str, ...] = ()
+    gaps: Ranges = []
+    begin = 1
+    if settings.format == "parquet":
+        table = _open(context, settings)
+        manifests = table.manifests()
+        last = last_positions(manifests)[stream]
+        if last.id != facts.id:
+            raise NotEqual(
+                f"table {settings.table} is of another stream {stream}: "
+                f"that was created at {last.id}, this at {facts.id}"
+            )
+        filter = tuple(table.details().get("filter", ()))
+        gaps = gaps_between(manifests, stream)
+        begin = min(one.streams[stream].start for one in manifests if stream in one.streams)
+    first = max(facts.first, begin)
+    result = StreamResult(stream, first, following - 1, gaps_between_batches=gaps)
+    here = (F.col("seq") >= first) & (F.col("seq") < following)
+    messages = read_range(
+        context.spark, context.nats, stream, first=first, following=following, filter=filter
+    )
+    compare(messages.select(*_COMPARED), rows.where(here).select(*_COMPARED), settings.bucket, result)
+    return result
+
+
+def _open(context: JobContext, settings: Verify) -> ParquetTable:
+    return ParquetTable.open(open_files(settings.table, context.spark))
+
+
+def _table_rows(context: JobContext, settings: Verify) -> DataFrame:
+    if settings.format == "parquet":
+        return _open(context, settings).read(context.spark, table_schema())
+    if settings.format == "iceberg":
+        return context.spark.read.table(settings.table)
+    return context.spark.read.format(settings.format).load(settings.table)
+
+
+def _write_report(path: str, report: object) -> None:
+    if not is_local(path):
+        raise JobError(f'key "report": {path} is no local file')
+    folder, _, name = path.rpartition("/")
+    LocalFiles(folder or ".").write(name, json.dumps(report, indent=2))

@@ -1,0 +1,81 @@
+"""How far streaming queries are behind their streams, from the progress that Spark reports.
+
+Spark's own metrics of a Python source are always empty, but progress has the offsets: where the last batch
+ended and where the streams ended when it was planned.  A listener works in classic Spark and over Spark
+Connect:
+
+    spark.streams.addListener(LagListener(lambda lag: print(lag.query, lag.total)))
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from millstream.spark.errors import CheckpointError
+from millstream.spark.offsets import parse_text
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLag:
+    """After one micro-batch."""
+
+    query: str  # its name, or its id if it has none
+    batch: int
+    rows: int  # in this batch
+    behind: dict[str, int]  # sequences not read yet, by stream
+
+    @property
+    def total(self) -> int:
+        return sum(self.behind.values())
+
+
+def behind(end: str | None, latest: str | None) -> dict[str, int]:
+    """Sequences not read yet, by stream, from the two offsets of a source's progress."""
+    if not latest:
+        return {}
+    reached = parse_text(end).streams if end else {}
+    streams = parse_text(latest).streams
+    return {
+        name: max(0, at.next - (reached[name].next if name in reached else at.next))
+        for name, at in sorted(streams.items())
+    }
+
+
+def lag_of(progress: Any) -> QueryLag | None:
+    """The lag in a `StreamingQueryProgress`; None if the query reads no stream of ours."""
+    found: dict[str, int] = {}
+    ours = False
+    for source in progress.sources:
+        try:
+            part = behind(source.endOffset, source.latestOffset)
+        except CheckpointError:
+            continue  # of another kind of source
+        ours = ours or bool(part)
+        for name, count in part.items():
+            found[name] = found.get(name, 0) + count
+    if not ours:
+        return None
+    return QueryLag(progress.name or str(progress.id), progress.batchId, progress.numInputRows, found)
+
+
+class LagListener(StreamingQueryListener):
+    """Calls `report` with the lag of every query that reads streams, after each of its batches."""
+
+    def __init__(self, report: Callable[[QueryLag], None]) -> None:
+        self._report = report
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        lag = lag_of(event.progress)
+        if lag is not None:
+            self._report(lag)
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        pass

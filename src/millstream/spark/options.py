@@ -1,0 +1,244 @@
+"""The options of a query as values: where to connect, what to read, how to write.
+
+`SourceOptions.parse` and `SinkOptions.parse` take what Spark hands over and refuse what means nothing, alone
+or together, before anything is connected.  What they return is immutable and can be pickled.  Its `repr`
+never shows a secret, since plans, logs and errors do show options.
+
+Not here: the names and what they mean (`option_table`), where a query starts (`starting`).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from millstream.spark import option_values as values
+from millstream.spark.errors import OptionError
+from millstream.spark.option_table import Use, chosen
+from millstream.spark.starting import EndPoint, StartPoint
+
+_URL_SECRET: Final = re.compile(r"//[^@/]*@")
+
+TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
+COMMIT_MODES: Final = ("none", "consumer", "purge")
+GUARANTEES: Final = ("at-least-once", "dedupe", "fenced")
+BAD_ROWS: Final = ("fail", "drop", "deadLetter")
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How to reach the servers, and as whom.  Equal options may share a connection."""
+
+    servers: tuple[str, ...] = field(repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    creds: str | None = None  # a file
+    nkey_secret: str | None = field(default=None, repr=False)
+    tls_ca: str | None = None  # files
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_first: bool = False
+    js_domain: str | None = None
+    api_prefix: str | None = None
+    inbox_prefix: str = "_INBOX"
+    connect_timeout: float = 5.0
+
+    def __str__(self) -> str:
+        """The addresses, without user names and passwords in them."""
+        return ", ".join(_URL_SECRET.sub("//", server) for server in self.servers)
+
+    @property
+    def js_prefix(self) -> str:
+        """What the subjects of the JetStream API begin with, without the last dot."""
+        if self.api_prefix is not None:
+            return self.api_prefix
+        return "$JS.API" if self.js_domain is None else f"$JS.{self.js_domain}.API"
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """From options by their proper names; others than ours are passed over."""
+        if "nats.servers" not in given:
+            raise OptionError("option nats.servers is required: the addresses, separated by commas")
+        ways = [
+            name for name in ("nats.user", "nats.token", "nats.creds", "nats.nkey.secret") if name in given
+        ]
+        if len(ways) > 1:
+            raise OptionError(f"options {' and '.join(ways)} are different ways to log in; give one")
+        _together(given, "nats.user", "nats.password")
+        _together(given, "nats.tls.cert", "nats.tls.key")
+        if "nats.jsDomain" in given and "nats.apiPrefix" in given:
+            raise OptionError("options nats.jsDomain and nats.apiPrefix both name the API; give one")
+        prefix = given.get("nats.apiPrefix")
+        return cls(
+            servers=values.words("nats.servers", given["nats.servers"]),
+            user=given.get("nats.user"),
+            password=given.get("nats.password"),
+            token=given.get("nats.token"),
+            creds=given.get("nats.creds"),
+            nkey_secret=given.get("nats.nkey.secret"),
+            tls_ca=given.get("nats.tls.ca"),
+            tls_cert=given.get("nats.tls.cert"),
+            tls_key=given.get("nats.tls.key"),
+            tls_first=values.boolean("nats.tls.first", given.get("nats.tls.first", "false")),
+            js_domain=given.get("nats.jsDomain"),
+            api_prefix=None if prefix is None else prefix.rstrip("."),
+            inbox_prefix=given.get("nats.inboxPrefix", "_INBOX").rstrip("."),
+            connect_timeout=values.duration("nats.connectTimeout", given.get("nats.connectTimeout", "5s")),
+        )
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How a task reads; what both kinds of reader pickle to it."""
+
+    transport: str = "auto"
+    include_headers: bool = True
+    batch: int = 10_000
+    max_bytes: int = 8 * 1024 * 1024
+    timeout: float = 120.0
+    retries: int = 3
+    fail_on_data_loss: bool = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        return cls(
+            transport=values.choice("transport", given.get("transport", "auto"), TRANSPORTS),
+            include_headers=values.boolean("includeHeaders", given.get("includeHeaders", "true")),
+            batch=values.integer("fetch.batch", given.get("fetch.batch", "10000")),
+            max_bytes=values.size("fetch.maxBytes", given.get("fetch.maxBytes", "8m")),
+            timeout=values.duration("fetchTimeout", given.get("fetchTimeout", "120s")),
+            retries=values.integer("fetch.numRetries", given.get("fetch.numRetries", "3"), least=0),
+            fail_on_data_loss=values.boolean("failOnDataLoss", given.get("failOnDataLoss", "true")),
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one micro-batch takes; None: no limit."""
+
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    min_rows: int | None = None
+    max_delay: float = 900.0
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        rows = given.get("maxOffsetsPerTrigger")
+        least = given.get("minOffsetsPerTrigger")
+        most_bytes = given.get("maxBytesPerTrigger")
+        if "maxTriggerDelay" in given and least is None:
+            raise OptionError("option maxTriggerDelay does nothing without minOffsetsPerTrigger")
+        limits = cls(
+            max_rows=None if rows is None else values.integer("maxOffsetsPerTrigger", rows),
+            max_bytes=None if most_bytes is None else values.size("maxBytesPerTrigger", most_bytes),
+            min_rows=None if least is None else values.integer("minOffsetsPerTrigger", least),
+            max_delay=values.duration("maxTriggerDelay", given.get("maxTriggerDelay", "15m")),
+        )
+        if limits.max_rows is not None and limits.min_rows is not None and limits.min_rows > limits.max_rows:
+            raise OptionError("option minOffsetsPerTrigger is above maxOffsetsPerTrigger")
+        return limits
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """A read: which streams, from where to where, and how."""
+
+    connection: ConnectionOptions
+    streams: tuple[str, ...]  # empty: by pattern
+    pattern: str | None
+    filters: tuple[str, ...]  # empty: all subjects
+    start: StartPoint
+    end: EndPoint
+    limits: Limits
+    fetching: Fetching
+    min_partitions: int = 1
+    max_records_per_partition: int = 1_000_000
+    commit_mode: str = "none"
+    durable: str | None = None
+    purge_force: bool = False
+    push_down_filters: bool = False
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str], use: Use) -> Self:
+        """From what Spark hands over, in any case; `use` says what kind of read it is."""
+        given = chosen(raw, use)
+        names = [name for name in ("subscribe", "stream", "subscribePattern") if name in given]
+        if len(names) != 1:
+            found = f", not {' and '.join(names)}" if names else ""
+            raise OptionError(f"give one of the options subscribe and subscribePattern{found}")
+        [name] = names
+        pattern = given.get("subscribePattern")
+        if pattern is not None:
+            values.pattern("subscribePattern", pattern)
+        commit_mode = values.choice("commitMode", given.get("commitMode", "none"), COMMIT_MODES)
+        if commit_mode == "consumer" and "durable" not in given:
+            raise OptionError("commitMode=consumer needs the option durable: a name that no other query uses")
+        if commit_mode != "consumer" and "durable" in given:
+            raise OptionError("option durable does nothing without commitMode=consumer")
+        if commit_mode != "purge" and "purge.force" in given:
+            raise OptionError("option purge.force does nothing without commitMode=purge")
+        filters = given.get("filterSubjects")
+        least = given.get("minPartitions", "1")
+        most = given.get("maxRecordsPerPartition", "1000000")
+        return cls(
+            connection=ConnectionOptions.parse(given),
+            streams=() if pattern is not None else values.words(name, given[name]),
+            pattern=pattern,
+            filters=() if filters is None else values.words("filterSubjects", filters),
+            start=StartPoint.parse(given, streaming=use is Use.STREAM),
+            end=EndPoint.parse(given),
+            limits=Limits.parse(given),
+            fetching=Fetching.parse(given),
+            min_partitions=values.integer("minPartitions", least),
+            max_records_per_partition=values.integer("maxRecordsPerPartition", most),
+            commit_mode=commit_mode,
+            durable=given.get("durable"),
+            purge_force=values.boolean("purge.force", given.get("purge.force", "false")),
+            push_down_filters=values.boolean("pushDownFilters", given.get("pushDownFilters", "false")),
+        )
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """A write: where to, and with which guarantee."""
+
+    connection: ConnectionOptions
+    subject: str | None = None
+    stream: str | None = None  # that has to take all
+    delivery_guarantee: str = "dedupe"
+    fence_subject: str | None = None
+    publish_window: int = 4000
+    publish_timeout: float = 30.0
+    allow_purge: bool = False
+    on_bad_row: str = "fail"
+    dead_letter_stream: str | None = None
+    allow_nats_headers: bool = False
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> Self:
+        given = chosen(raw, Use.WRITE)
+        guarantee = values.choice("deliveryGuarantee", given.get("deliveryGuarantee", "dedupe"), GUARANTEES)
+        if (guarantee == "fenced") != ("fenceSubject" in given):
+            raise OptionError("deliveryGuarantee=fenced and the option fenceSubject need each other")
+        on_bad_row = values.choice("onBadRow", given.get("onBadRow", "fail"), BAD_ROWS)
+        if (on_bad_row == "deadLetter") != ("deadLetter.stream" in given):
+            raise OptionError("onBadRow=deadLetter and the option deadLetter.stream need each other")
+        return cls(
+            connection=ConnectionOptions.parse(given),
+            subject=given.get("subject"),
+            stream=given.get("stream"),
+            delivery_guarantee=guarantee,
+            fence_subject=given.get("fenceSubject"),
+            publish_window=values.integer("publish.window", given.get("publish.window", "4000")),
+            publish_timeout=values.duration("publish.timeout", given.get("publish.timeout", "30s")),
+            allow_purge=values.boolean("allowPurge", given.get("allowPurge", "false")),
+            on_bad_row=on_bad_row,
+            dead_letter_stream=given.get("deadLetter.stream"),
+            allow_nats_headers=values.boolean("allowNatsHeaders", given.get("allowNatsHeaders", "false")),
+        )
+
+
+def _together(given: Mapping[str, str], first: str, second: str) -> None:
+    if (first in given) != (second in given):
+        raise OptionError(f"options {first} and {second} need each other")

@@ -1,0 +1,233 @@
+"""Run the jobs of a pipeline: each in a thread of its own, in a Spark session of its own, on one Spark.
+
+A job starts when those named in `after` are done, and when the one before it in the file has begun to work:
+Spark gives each new Python process ten seconds, and several that start at once keep each other from it on a
+small machine.  The first failure stops the others; so does `stop`, which
+a signal calls.  Stopping waits for running batches, up to `stop_timeout`; whatever is cut off is done again
+by the next run, from the checkpoints, with the same result.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from millstream.base.errors import MillstreamError
+from millstream.spark import option_values
+from millstream.spark.jobs import analytics, archive, compact, deadletters, redrive, replay, transform, verify
+from millstream.spark.jobs.admin import StreamAdmin
+from millstream.spark.jobs.context import JobContext, explain
+from millstream.spark.jobs.settings import (
+    Analytics,
+    AnyJob,
+    Archive,
+    Compact,
+    DeadLetters,
+    Job,
+    Pipeline,
+    Redrive,
+    Replay,
+    StreamingJob,
+    Transform,
+    Verify,
+)
+from millstream.spark.pipeline.check import checkpoint_of
+from millstream.spark.pipeline.progress import BatchListener, JobProgress, ProgressBoard, State
+from millstream.spark.source import JetStreamDataSource
+
+_RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
+    Analytics: analytics.run,
+    Archive: archive.run,
+    Compact: compact.run,
+    DeadLetters: deadletters.run,
+    Redrive: redrive.run,
+    Replay: replay.run,
+    Transform: transform.run,
+    Verify: verify.run,
+}
+
+# Spark gives a Python process ten seconds to start, which a busy machine may not have.
+_NO_WORKER: Final = "Python worker failed to connect back"
+_STARTS: Final = 4
+
+_TURN_S: Final = 20.0  # how long a job waits for the one before it to begin
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job failed, in words."""
+
+    job: str
+    text: str
+    error: BaseException
+
+
+class PipelineRun:
+    """One run of a pipeline."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        nats: Mapping[str, str],
+    ) -> None:
+        self.on_change: Callable[[JobProgress], None] = lambda progress: None
+        self.failures: list[Failure] = []
+        self._pipeline = pipeline
+        self._spark = spark
+        self._nats = nats
+        self.board = ProgressBoard(self._on_change)
+        self._stopping = threading.Event()
+        self._ended = {job.name: threading.Event() for job in pipeline.job}
+        self._begun = {job.name: threading.Event() for job in pipeline.job}  # has told of its first batch
+        self._done: set[str] = set()
+        self._admin: StreamAdmin | None = None
+        self._publishing = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._run_job, args=(job,), name=f"job-{job.name}")
+            for job in pipeline.job
+        ]
+        for job in pipeline.job:
+            self.board.add(job.name, str(job.__struct_config__.tag))
+
+    def start(self) -> None:
+        if self._pipeline.progress.subject:
+            self._admin = StreamAdmin(self._nats, f"{self._pipeline.name}/progress", patience_s=1)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask every job to end; returns at once."""
+        self._stopping.set()
+
+    @property
+    def running(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when all jobs have ended, or after the timeout."""
+        waited = threading.Event()
+        left = timeout_s
+        cancelled = False
+        while self.running and (left is None or left > 0):
+            if self._stopping.is_set() and not cancelled:
+                self._cancel()
+                cancelled = True
+            step = 0.2 if left is None else min(0.2, left)
+            waited.wait(step)
+            left = None if left is None else left - step
+        if not self.running and self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _run_job(self, job: AnyJob) -> None:
+        try:
+            if not self._wait_for(job):
+                self.board.set_state(job.name, State.STOPPED)
+                return
+            self._wait_for_turn(job)
+            self.board.set_state(job.name, State.RUNNING)
+            text = self._work(job)
+            stopped = self._stopping.is_set()
+            self.board.set_state(job.name, State.STOPPED if stopped else State.DONE, text)
+            if not stopped:
+                self._done.add(job.name)
+        except Exception as error:
+            self._fail(job, error)
+        finally:
+            self._begun[job.name].set()
+            self._ended[job.name].set()
+
+    def _wait_for_turn(self, job: AnyJob) -> None:
+        """Wait until the streaming job before this one has begun, for a while: it may have no data."""
+        before = [each.name for each in self._pipeline.job if isinstance(each, StreamingJob)]
+        if job.name not in before[1:]:
+            return
+        deadline = time.monotonic() + _TURN_S
+        begun = self._begun[before[before.index(job.name) - 1]]
+        while not begun.wait(0.1) and time.monotonic() < deadline and not self._stopping.is_set():
+            pass
+
+    def _work(self, job: AnyJob) -> str:
+        """Run the job; again if Spark could not start Python in time, which every job bears."""
+        for _ in range(_STARTS - 1):
+            try:
+                return _RUN[type(job)](self._context(job), job)
+            except Exception as error:
+                if self._stopping.is_set() or _NO_WORKER not in explain(error):
+                    raise
+        return _RUN[type(job)](self._context(job), job)
+
+    def _wait_for(self, job: AnyJob) -> bool:
+        """Wait for the jobs before this one; False if it is not to run any more."""
+        for name in job.after:
+            while not self._ended[name].wait(0.1):
+                if self._stopping.is_set():
+                    return False
+            if name not in self._done:
+                return False
+        return not self._stopping.is_set()
+
+    def _context(self, job: AnyJob) -> JobContext:
+        session = self._spark.newSession()
+        _make_active(session)
+        # Spark would find it by itself, unless any other package that offers a source is broken.
+        session.dataSource.register(JetStreamDataSource)
+        context = session.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", job.name)
+        context.setJobGroup(job.name, f"millstream pipeline job {job.name}", interruptOnCancel=True)
+        if isinstance(job, StreamingJob):
+            checkpoint = checkpoint_of(self._pipeline, job)
+            session.streams.addListener(
+                BatchListener(lambda query, progress: self.board.add_batch(job.name, query, progress))
+            )
+        else:
+            root = self._pipeline.checkpoint.rstrip("/")
+            checkpoint = f"{root}/{job.name}" if root else ""
+        return JobContext(
+            spark=session,
+            name=job.name,
+            nats=self._nats,
+            checkpoint=checkpoint,
+            stopping=self._stopping,
+            report=self.board.report,
+            stop_timeout_s=option_values.duration("stop_timeout", self._pipeline.stop_timeout),
+        )
+
+    def _cancel(self) -> None:
+        """Cut off the work of jobs that are no streaming queries; those end their batches by themselves."""
+        for job in self._pipeline.job:
+            if not isinstance(job, StreamingJob) and not self._ended[job.name].is_set():
+                self._spark.sparkContext.cancelJobGroup(job.name)
+
+    def _fail(self, job: AnyJob, error: Exception) -> None:
+        # Work that was cut off looks like a failure of Spark's; what our own code says is one.
+        if self._stopping.is_set() and not isinstance(error, MillstreamError):
+            self.board.set_state(job.name, State.STOPPED)
+            return
+        text = str(error) if isinstance(error, MillstreamError) else explain(error)
+        self.failures.append(Failure(job.name, text, error))
+        self.board.set_state(job.name, State.FAILED, text)
+        self._stopping.set()
+
+    def _on_change(self, progress: JobProgress) -> None:
+        if progress.batches:
+            self._begun[progress.job].set()
+        self.on_change(progress)
+        admin, subject = self._admin, self._pipeline.progress.subject
+        if admin is not None:
+            # A failure is passed over: the next one tells more, and the work does not depend on it.
+            with self._publishing, contextlib.suppress(MillstreamError):
+                admin.publish(subject, json.dumps(progress.as_json()).encode())
+
+
+def _make_active(session: SparkSession) -> None:
+    """Spark looks for a Python sink in the session of the thread, which a new session is not by itself."""
+    jvm = session._jvm
+    assert jvm is not None
+    SparkSession._get_j_spark_session_class(jvm).setActiveSession(session._jsparkSession)

@@ -1,0 +1,225 @@
+"""A range as Arrow from Millstream: the server builds the columns and sends them over HTTP.
+
+Where the endpoint is, and a ticket for it, is asked over NATS in each task, since tickets are short-lived
+and each machine may see another address.  The same rows as over the wire come out; where the endpoint
+cannot be used and the user did not insist on it, the wire is.  The answer names what it covers: `through`
+with each batch, and the last batch says that it is the last, so an answer that was cut is never taken for a
+whole one.
+"""
+
+import http.client
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from millstream.spark.partitions import RangePartition
+from millstream.spark.readers.loss import report
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import NoResponders, RequestTimeout, WireError
+from millstream.wire.login import tls_context
+
+logger: Final = logging.getLogger("millstream.spark")
+
+_SUBJECT: Final = "$MILLSTREAM.ARROW.INFO"
+_VERSION: Final = 1
+_OK: Final = 200
+_CONNECT_S: Final = 10.0  # the wire is there as well, so this is not waited for as long as for rows
+
+
+class ArrowUnusable(Exception):
+    """There is no endpoint for this task, or not for this user; the wire may do."""
+
+
+class ArrowBroken(Exception):
+    """The answer ended too early; asked again, it may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    url: str
+    ticket: str
+
+
+def find_offer(link: BlockingLink) -> Offer | None:
+    """Where the server hands out ranges as Arrow; None if it does not, as nats-server, or not to us."""
+    try:
+        answer = msgspec.json.decode(link.request(_SUBJECT).payload)
+    except (NoResponders, RequestTimeout, msgspec.MsgspecError):
+        return None
+    except WireError as error:
+        if "permissions violation" in str(error).lower():
+            return None
+        raise
+    if answer.get("version") != _VERSION or not answer.get("urls"):
+        return None
+    return Offer(answer["urls"][0], answer.get("ticket", ""))
+
+
+class ArrowReader:
+    """Reads one range; `through` says how far it has come, for the one who goes on after a failure."""
+
+    def __init__(
+        self,
+        link: BlockingLink,
+        partition: RangePartition,
+        form: Any,
+        *,
+        with_headers: bool,
+        timeout_s: float,
+        fail: bool,
+    ) -> None:
+        self.through = partition.low - 1
+        self.gaps: list[tuple[int, int]] = []  # sequences that did not come; only of a dense range
+        self._link = link
+        self._partition = partition
+        self._form = form
+        self._with_headers = with_headers
+        self._timeout_s = timeout_s
+        self._fail = fail
+        self._seen = partition.low - 1
+
+    def batches(self) -> Iterator[Any]:
+        """What is left of the range; raises ArrowUnusable or ArrowBroken."""
+        import pyarrow as pa
+
+        offer = find_offer(self._link)
+        if offer is None:
+            raise ArrowUnusable("the server does not offer Arrow to this process")
+        connection = self._connect(offer)
+        try:
+            response = self._ask(connection, offer)
+            if not self._is_right_stream(response):
+                self.through = self._partition.high
+                return
+            with pa.ipc.open_stream(response) as stream:
+                yield from self._rows(stream)
+        except (OSError, http.client.HTTPException, pa.ArrowInvalid) as error:
+            raise ArrowBroken(f"{offer.url}: {error or type(error).__name__}") from error
+        finally:
+            connection.close()
+
+    def _connect(self, offer: Offer) -> http.client.HTTPConnection:
+        parts = urlsplit(offer.url)
+        host = parts.hostname or ""
+        patience_s = min(self._timeout_s, _CONNECT_S)
+        if parts.scheme == "https":
+            context = tls_context(self._link.options)
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, parts.port, timeout=patience_s, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=patience_s)
+        try:
+            connection.connect()
+        except TimeoutError:  # a firewall in between, most of the time: it will not be better next time
+            connection.close()
+            raise ArrowUnusable(f"{offer.url} can not be reached") from None
+        except OSError as error:
+            connection.close()
+            raise ArrowBroken(f"{offer.url}: {error}") from error
+        connection.sock.settimeout(self._timeout_s)
+        return connection
+
+    def _ask(self, connection: http.client.HTTPConnection, offer: Offer) -> http.client.HTTPResponse:
+        partition = self._partition
+        query = f"from={self.through + 1}&to={partition.high}&columns={','.join(self._columns())}"
+        if partition.filters:
+            query += f"&subjects={','.join(quote(subject, safe='') for subject in partition.filters)}"
+        connection.request(
+            "GET",
+            f"/arrow/v1/streams/{quote(partition.stream, safe='')}?{query}",
+            headers={"Authorization": f"Bearer {offer.ticket}"},
+        )
+        response = connection.getresponse()
+        if response.status != _OK:
+            text = response.read().decode(errors="replace").strip()
+            raise ArrowUnusable(f"{offer.url} answered {response.status}: {text}")
+        return response
+
+    def _columns(self) -> list[str]:
+        wanted = [name for name in self._form.names if name != "headers" or self._with_headers]
+        return wanted if "seq" in wanted else [*wanted, "seq"]
+
+    def _is_right_stream(self, response: http.client.HTTPResponse) -> bool:
+        """Whether it is the stream that was planned for; what it has lost meanwhile is reported."""
+        partition = self._partition
+        created = response.headers["Millstream-Created"]
+        first = int(response.headers["Millstream-Stream-First"])
+        last = int(response.headers["Millstream-Last"])
+        low, high = self.through + 1, partition.high
+        if partition.id and created != partition.id:
+            why = f"it was deleted and created again at {created}"
+            report(partition.stream, [(low, high)], why, fail=self._fail)
+            return False
+        why = f"its first message is {first} now, the rest was purged or went by its limits"
+        report(partition.stream, [(low, min(first - 1, high))], why, fail=self._fail)
+        self._seen = max(self._seen, min(first - 1, high))
+        report(
+            partition.stream,
+            [(max(last + 1, low), high)],
+            f"its last sequence is {last} now",
+            fail=self._fail,
+        )
+        return True
+
+    def _rows(self, stream: Any) -> Iterator[Any]:
+        while True:
+            try:
+                found = stream.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                raise ArrowBroken("the answer ended before its last batch") from None
+            about = {key.decode(): value.decode() for key, value in (found.custom_metadata or {}).items()}
+            if "millstream.error" in about:
+                raise ArrowBroken(about["millstream.error"])
+            if "millstream.damaged" in about:
+                damaged = [(int(seq), int(seq)) for seq in about["millstream.damaged"].split(",")]
+                why = "the server found their records damaged"
+                report(self._partition.stream, damaged, why, fail=self._fail)
+            self._look_for_gaps(found.batch, int(about["millstream.through"]))
+            if found.batch.num_rows:
+                yield self._formed(found.batch)
+            self.through = max(self.through, int(about["millstream.through"]))
+            if "millstream.end" in about:
+                self.through = self._partition.high
+                return
+
+    def _formed(self, batch: Any) -> Any:
+        """The batch exactly as Spark wants it."""
+        import pyarrow as pa
+
+        arrays = []
+        for field in self._form:
+            if field.name == "headers" and not self._with_headers:
+                arrays.append(_empty_maps(field.type, batch.num_rows))
+            else:
+                arrays.append(batch.column(field.name))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._form)
+
+    def _look_for_gaps(self, batch: Any, through: int) -> None:
+        if not self._partition.dense or self._partition.filters:
+            return
+        seqs = batch.column("seq")
+        count = len(seqs)
+        if count and seqs[0].as_py() == self._seen + 1 and seqs[-1].as_py() == self._seen + count:
+            self._seen += count
+        for seq in seqs.to_pylist() if count and seqs[-1].as_py() != self._seen else ():
+            if seq > self._seen + 1:
+                self.gaps.append((self._seen + 1, seq - 1))
+            self._seen = seq
+        if through > self._seen:
+            self.gaps.append((self._seen + 1, through))
+            self._seen = through
+
+
+def _empty_maps(kind: Any, count: int) -> Any:
+    """As many maps with nothing in them; from Python lists pyarrow takes microseconds for each."""
+    import pyarrow as pa
+
+    entries = pa.array([], pa.struct([kind.key_field, kind.item_field]))
+    return pa.Array.from_buffers(
+        kind, count, [None, pa.py_buffer(bytes(4 * (count + 1)))], children=[entries]
+    )

@@ -1,0 +1,51 @@
+"""A range message by message, each asked of the stream's leader.
+
+For work queues without `allow_direct`, which can be read in no other way.  Slow, and its own proof: only the
+leader answers.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any, Final
+
+from millstream.jsapi.errors import Err
+from millstream.jsapi.go_time import parse_time
+from millstream.spark import intake as codes
+from millstream.spark.intake import MAX_BYTES, MAX_ROWS
+from millstream.spark.readers.job import Job
+from millstream.wire.errors import ApiRefused
+
+_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
+
+
+class GetReader:
+    """Reads one range; broken connections are for the caller, who makes a new reader that goes on."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def batches(self) -> Iterator[Any]:
+        """Record batches as they are full; the rows of the last one stay in the intake."""
+        intake, partition = self._job.intake, self._job.partition
+        wanted = partition.filters[0] if len(partition.filters) == 1 else ">"
+        while True:
+            try:
+                answer = self._job.link.api(
+                    f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
+                )
+            except ApiRefused as error:
+                if error.err_code == _NO_MESSAGE:
+                    return
+                raise
+            message = answer["message"]
+            code = intake.add(
+                message["subject"].encode(),
+                int(message["seq"]),
+                int(parse_time(message["time"])),
+                base64.b64decode(message.get("hdrs") or ""),
+                base64.b64decode(message.get("data") or ""),
+            )
+            if code == codes.FINISHED:
+                return
+            if intake.columns.rows >= MAX_ROWS or intake.columns.volume >= MAX_BYTES:
+                yield intake.flush(self._job.arrow_schema)

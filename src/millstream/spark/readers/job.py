@@ -1,0 +1,69 @@
+"""What every way of reading works with, and the proof that a range has come to its end."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from millstream.spark.errors import RangeNotFinished
+from millstream.spark.intake import Intake
+from millstream.spark.options import Fetching
+from millstream.spark.partitions import RangePartition
+from millstream.spark.streams import next_message
+from millstream.wire.blocking import BlockingLink
+
+SILENCE_S: Final = 5.0  # without an answer that should come at once; then we look whether the server is there
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A range, the connection that it is read over, and where its rows go."""
+
+    link: BlockingLink
+    partition: RangePartition
+    fetching: Fetching
+    intake: Intake
+    arrow_schema: Any
+    with_data: bool  # whether payloads are wanted
+
+
+class Patience:
+    """How long a task waits for messages that the leader has and its server does not show yet."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._seen = job.intake.last
+        self._pause_s = _FIRST_PAUSE_S
+        self._deadline = time.monotonic() + job.fetching.timeout
+
+    def check(self, why: str = "") -> None:
+        """Raise `RangeNotFinished` if nothing has come for too long; `why` is what the server says."""
+        if self._job.intake.last != self._seen:
+            self._seen = self._job.intake.last
+            self._pause_s = _FIRST_PAUSE_S
+            self._deadline = time.monotonic() + self._job.fetching.timeout
+        elif time.monotonic() > self._deadline:
+            partition = self._job.partition
+            raise RangeNotFinished(
+                f"stream {partition.stream} has messages behind {self._seen}, but none came within "
+                f"{self._job.fetching.timeout:g} s (fetchTimeout); the range is {partition.low} to "
+                f"{partition.high}{why and '; the server says: '}{why}"
+            )
+
+    def pause(self, why: str = "") -> None:
+        self.check(why)
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+
+def is_finished(job: Job) -> bool:
+    """Whether the leader has nothing more of the range: that no message came is no proof on a replica."""
+    partition = job.partition
+    found = next_message(
+        lambda name, request=None: job.link.api(name, request or b""),
+        partition.stream,
+        job.intake.last + 1,
+        partition.filters,
+    )
+    return found is None or found > partition.high

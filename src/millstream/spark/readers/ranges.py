@@ -1,0 +1,173 @@
+"""One range of a stream as record batches, in a task: connected, reconnected, checked to its end.
+
+The rows that were read before a connection broke stay; the next reader goes on behind them.  A task ends well
+only when the range is known to be complete.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from millstream.spark.columns import Columns
+from millstream.spark.connecting import borrowed_link, explain
+from millstream.spark.errors import SourceUnavailable
+from millstream.spark.intake import Intake
+from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
+from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
+from millstream.spark.readers.direct import DirectReader
+from millstream.spark.readers.get import GetReader
+from millstream.spark.readers.job import Job
+from millstream.spark.readers.loss import check_after, check_before
+from millstream.spark.readers.pull import PullReader
+from millstream.spark.schema import arrow_schema, chosen_columns, needs_data
+from millstream.wire.blocking import BlockingLink
+from millstream.wire.errors import (
+    ApiRefused,
+    AuthorizationViolation,
+    NoResponders,
+    NotConnected,
+    RequestTimeout,
+    WireError,
+)
+
+logger: Final = logging.getLogger("millstream.spark")
+
+_READERS: Final[dict[str, Callable[[Job], PullReader | DirectReader | GetReader]]] = {
+    PULL: PullReader,
+    DIRECT: DirectReader,
+    GET: GetReader,
+}
+_REFUSED_PAUSE_S: Final = 1.0  # and longer each time: a new leader takes seconds to be found
+
+
+def read_range(
+    partition: RangePartition, connection: ConnectionOptions, fetching: Fetching, schema: StructType
+) -> Iterator[Any]:
+    """The messages of a range, in order; all of them, or an error."""
+    form = arrow_schema(schema)
+    columns = chosen_columns(schema)
+    if partition.high < partition.low:
+        return
+    with_headers = fetching.include_headers
+    try:
+        with borrowed_link(connection, _name(partition)) as link:
+            if partition.transport == ARROW:
+                arrow = ArrowReader(
+                    link,
+                    partition,
+                    form,
+                    with_headers=with_headers,
+                    timeout_s=fetching.timeout,
+                    fail=fetching.fail_on_data_loss,
+                )
+                yield from _read_arrow(arrow, link, partition, fetching)
+                if arrow.through >= partition.high:
+                    return
+                partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
+            intake = _intake(partition, fetching, columns)
+            yield from _read(Job(link, partition, fetching, intake, form, with_data=needs_data(columns)))
+    except WireError as error:
+        raise explain(error, connection, partition.stream) from error
+
+
+def _read_arrow(
+    reader: ArrowReader, link: BlockingLink, partition: RangePartition, fetching: Fetching
+) -> Iterator[Any]:
+    """The range, or as much as could be had in this way if there is another."""
+    failures = 0
+    while reader.through < partition.high:
+        reached = reader.through
+        if not link.connected:
+            link.reconnect(fetching.timeout)
+        try:
+            yield from reader.batches()
+        except ArrowUnusable as error:
+            if not partition.fallback:
+                raise SourceUnavailable(f"transport=arrow: {error}") from None
+            logger.info("%s; stream %s is read over the wire", error, partition.stream)
+            break
+        except AuthorizationViolation:
+            raise
+        except (ArrowBroken, NotConnected, RequestTimeout) as error:
+            failures = 1 if reader.through > reached else failures + 1
+            broken = isinstance(error, ArrowBroken)
+            if failures > fetching.retries:
+                if not broken:
+                    raise
+                if not partition.fallback:
+                    raise SourceUnavailable(f"stream {partition.stream} as Arrow: {error}") from error
+                logger.warning("%s; stream %s is read over the wire", error, partition.stream)
+                break
+            logger.warning(
+                "%s; reading of stream %s goes on behind %d", error, partition.stream, reader.through
+            )
+            if not broken:
+                link.close()
+    check_after(_asking(link), partition, partition.high, reader.gaps, fail=fetching.fail_on_data_loss)
+
+
+def _read(job: Job) -> Iterator[Any]:
+    partition, fetching, intake = job.partition, job.fetching, job.intake
+    reader = _READERS[partition.transport]
+    failures = 0
+    checked = False
+    while True:
+        reached = intake.last
+        if not job.link.connected:
+            job.link.reconnect(fetching.timeout)
+        try:
+            if not checked:
+                if not check_before(_asking(job.link), partition, fail=fetching.fail_on_data_loss):
+                    return
+                checked = True
+            yield from reader(job).batches()
+            check_after(
+                _asking(job.link), partition, intake.last, intake.gaps, fail=fetching.fail_on_data_loss
+            )
+            break
+        except AuthorizationViolation:
+            raise
+        except (NotConnected, RequestTimeout, NoResponders, ApiRefused) as error:
+            if isinstance(error, ApiRefused) and not error.may_pass:
+                raise
+            failures = 1 if intake.last > reached else failures + 1
+            if failures > fetching.retries:
+                raise
+            logger.warning("%s; reading of stream %s goes on behind %d", error, partition.stream, intake.last)
+            job.link.close()  # what is still on its way is for a reader that is gone
+            if isinstance(error, NoResponders | ApiRefused):
+                time.sleep(failures * _REFUSED_PAUSE_S)
+    if intake.columns.rows:
+        yield intake.flush(job.arrow_schema)
+
+
+def _intake(partition: RangePartition, fetching: Fetching, columns: tuple[str, ...]) -> Intake:
+    pulled = partition.transport == PULL
+    patterns = () if pulled or len(partition.filters) < 2 else tuple(f.encode() for f in partition.filters)
+    return Intake(
+        Columns(columns, partition.stream, with_headers=fetching.include_headers),
+        partition.low,
+        partition.high,
+        direct=partition.transport == DIRECT,
+        sizes=pulled and not needs_data(columns),
+        patterns=patterns,
+    )
+
+
+def _asking(link: BlockingLink) -> Any:
+    return lambda name, request=None: link.api(name, request or b"")
+
+
+def _name(partition: RangePartition) -> str:
+    """What monitoring shows of the connection: which query, and which partition it was made for."""
+    context = TaskContext.get()
+    if context is None:
+        return f"spark/{partition.stream}"
+    query = context.getLocalProperty("sql.streaming.queryId") or "batch"
+    return f"spark/{query}/{context.partitionId()}"

@@ -1,0 +1,150 @@
+"""Where a query begins and ends, as the user says it: a sequence, a time, the last hundred, ten minutes ago.
+
+A point is what the options say.  `resolve` makes it a sequence of one stream, given the stream's bounds and a
+way to ask which message came first at a time.  Sequences that end something are exclusive, as in Kafka.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from millstream.spark import option_values as values
+from millstream.spark.errors import OptionError
+
+EARLIEST: Final = -2  # in JSON, as in Kafka
+LATEST: Final = -1
+
+# Asks for the sequence of the first message at or after a time, in ns; None when nothing is that late.
+SequenceAtTime = Callable[[int], int | None]
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """`word` or a sequence or a count from the end or JSON or a time: exactly one is there."""
+
+    word: str | None = None  # earliest, latest
+    sequence: int | None = None
+    last: int | None = None  # so many from the end
+    by_stream: tuple[tuple[str, int], ...] = ()
+    time: str | None = None  # as given; "-10 minutes" counts from when the query starts
+    or_latest: bool = False  # when nothing is as late as `time`
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> Self:
+        time = given.get("startingTimestamp")
+        text = given.get("startingOffsets")
+        strategy = given.get("startingOffsetsByTimestampStrategy")
+        if time is not None:
+            if text is not None:
+                raise OptionError(
+                    "options startingTimestamp and startingOffsets both say the start; give one"
+                )
+            values.moment("startingTimestamp", time, 0)
+            choice = values.choice(
+                "startingOffsetsByTimestampStrategy", strategy or "error", ("error", "latest")
+            )
+            return cls(time=time, or_latest=choice == "latest")
+        if strategy is not None:
+            raise OptionError(
+                "option startingOffsetsByTimestampStrategy does nothing without startingTimestamp"
+            )
+        point = cls._of_text(text if text is not None else ("latest" if streaming else "earliest"))
+        if not streaming and (point.word == "latest" or LATEST in dict(point.by_stream).values()):
+            raise OptionError("a batch read that starts at latest reads nothing: startingOffsets is another")
+        return point
+
+    @classmethod
+    def _of_text(cls, text: str) -> Self:
+        text = text.strip()
+        if text.lower() in ("earliest", "latest"):
+            return cls(word=text.lower())
+        if text.startswith("{"):
+            return cls(by_stream=_by_stream("startingOffsets", text))
+        if text.removeprefix("-").isdecimal():
+            number = int(text)
+            if number > 0:
+                return cls(sequence=number)
+            if number < 0:
+                return cls(last=-number)
+        raise OptionError(
+            "option startingOffsets is earliest, latest, a sequence, -N for the last N, or JSON by stream, "
+            f"not {text!r}"
+        )
+
+    def resolve(self, stream: str, first: int, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
+        """The sequence to start at; between `first` and `after_last` unless a sequence was given."""
+        if self.time is not None:
+            moment = values.moment("startingTimestamp", self.time, now_ns)
+            found = at_time(moment)
+            if found is not None:
+                return found
+            if self.or_latest:
+                return after_last
+            raise OptionError(
+                f"stream {stream} has no message as late as startingTimestamp={self.time}; "
+                "startingOffsetsByTimestampStrategy=latest would start behind its last message"
+            )
+        if self.sequence is not None:
+            return self.sequence
+        if self.last is not None:
+            return max(first, after_last - self.last)
+        chosen = dict(self.by_stream).get(stream)
+        if self.by_stream and chosen is None:
+            raise OptionError(f"startingOffsets says nothing of stream {stream}")
+        if chosen is not None and chosen >= 0:
+            return max(chosen, 1)
+        return after_last if self.word == "latest" or chosen == LATEST else first
+
+
+@dataclass(frozen=True)
+class EndPoint:
+    """Where a batch read ends; the default is the last message there is when it is planned."""
+
+    sequence: int | None = None
+    by_stream: tuple[tuple[str, int], ...] = ()
+    time: str | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        time = given.get("endingTimestamp")
+        text = given.get("endingOffsets")
+        if time is not None:
+            if text is not None:
+                raise OptionError("options endingTimestamp and endingOffsets both say the end; give one")
+            values.moment("endingTimestamp", time, 0)
+            return cls(time=time)
+        if text is None or text.strip().lower() == "latest":
+            return cls()
+        if text.strip().startswith("{"):
+            by_stream = _by_stream("endingOffsets", text)
+            if EARLIEST in dict(by_stream).values():
+                raise OptionError("a batch read that ends at earliest (-2) reads nothing")
+            return cls(by_stream=by_stream)
+        if text.strip().isdigit() and int(text) > 0:
+            return cls(sequence=int(text))
+        raise OptionError(f"option endingOffsets is latest, a sequence, or JSON by stream, not {text!r}")
+
+    def resolve(self, stream: str, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
+        """The sequence that is not read any more, never beyond `after_last`."""
+        if self.time is not None:
+            found = at_time(values.moment("endingTimestamp", self.time, now_ns))
+            return after_last if found is None else found
+        chosen = dict(self.by_stream).get(stream)
+        if self.by_stream and chosen is None:
+            raise OptionError(f"endingOffsets says nothing of stream {stream}")
+        wanted = self.sequence if chosen is None else chosen
+        return after_last if wanted is None or wanted == LATEST else min(wanted, after_last)
+
+
+def _by_stream(name: str, text: str) -> tuple[tuple[str, int], ...]:
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise OptionError(f"option {name} is not JSON: {error}") from None
+    for stream, sequence in parsed.items():
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < EARLIEST:
+            raise OptionError(f"option {name} gives stream {stream} no sequence, -1 or -2, but {sequence!r}")
+    if not parsed:
+        raise OptionError(f"option {name} names no stream")
+    return tuple(sorted(parsed.items()))

@@ -1,0 +1,60 @@
+"""How a stream is read: by consumer, by direct get, message by message, or as Arrow from Millstream.
+
+A consumer has exact flow control and filters on the server, but some streams do not let us have one (work
+queues), some would keep messages for it (interest) and some would grow by it (advisories).  A direct get
+touches nothing and needs `allow_direct`.
+"""
+
+import logging
+from typing import Final
+
+from millstream.spark.errors import OptionError
+from millstream.spark.partitions import ARROW, DIRECT, GET, PULL
+from millstream.spark.streams import StreamFacts
+
+logger: Final = logging.getLogger("millstream.spark")
+
+
+def choose(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> tuple[str, str]:
+    """The transport for a stream, and what to use where Arrow turns out not to be possible.
+
+    `OptionError` if the one that the user wants does not work on it.
+    """
+    match wanted:
+        case "arrow":
+            if not arrow_offered:
+                raise OptionError(f"transport=arrow: the server of stream {facts.name} does not offer it")
+            return ARROW, ""
+        case "pull":
+            if facts.retention == "workqueue":
+                raise OptionError(
+                    f"transport=pull: {facts.name} is a work queue, whose messages only its own consumers get"
+                )
+            return PULL, ""
+        case "direct":
+            if not facts.allow_direct:
+                raise OptionError(f"transport=direct: stream {facts.name} does not have allow_direct")
+            return DIRECT, ""
+    wire = _over_the_wire(facts)
+    if arrow_offered:
+        return ARROW, wire
+    if wire == GET:
+        logger.warning(
+            "stream %s is a work queue without allow_direct: its messages are read one by one, which is slow",
+            facts.name,
+        )
+    elif wire == PULL and facts.has_advisories:
+        logger.warning(
+            "stream %s has advisories and not allow_direct: reading adds to it, so it is never idle",
+            facts.name,
+        )
+    return wire, ""
+
+
+def _over_the_wire(facts: StreamFacts) -> str:
+    queue = facts.retention == "workqueue"
+    if not queue and not facts.has_advisories and facts.retention != "interest":
+        return PULL
+    if facts.allow_direct:
+        return DIRECT
+    return GET if queue else PULL

@@ -1,0 +1,114 @@
+"""What becomes of a row that can not be written: the task fails, or the row is left out, or put aside.
+
+Put aside means: published to another stream, with the reason, so that somebody can look at it.  Its id there
+is that of the row, so a task that is tried again puts it aside once.
+"""
+
+import logging
+from typing import Final
+
+from millstream.spark.errors import SparkError
+from millstream.spark.writing.frames import RowFrames
+from millstream.spark.writing.identity import TaskIdentity
+from millstream.spark.writing.outcome import Verdict, verdict_on
+from millstream.wire.blocking_publisher import BlockingPublisher
+from millstream.wire.errors import NoResponders, NotConnected
+from millstream.wire.publishing import Receipts
+from millstream.wire.single_frames import header_block
+
+logger: Final = logging.getLogger("millstream.spark")
+
+REASON: Final = "Millstream-Reason"
+ORIGIN_SUBJECT: Final = "Millstream-Orig-Subject"
+ORIGIN_ROW: Final = "Millstream-Orig-Row"
+ORIGIN_SIZE: Final = "Millstream-Orig-Size"  # where the payload itself was too large to be kept
+_LOGGED: Final = 5  # rows that are told one by one
+_MOST_LETTERS: Final = 1000  # dead letters that are kept until they are stored,
+_MOST_BYTES: Final = 16 * 1024 * 1024  # and of their payloads
+_HEADER_ROOM: Final = 4096  # bytes that the headers of a dead letter take at most
+_MOST_SUBJECT: Final = 512  # characters of a subject that is kept
+
+
+class BadRow(SparkError):
+    """A row can not be written, and the option onBadRow is `fail`."""
+
+
+class BadRows:
+    """The rows of a task that were left out; counts them."""
+
+    def __init__(self, policy: str, identity: TaskIdentity, dead_letter_subject: str = "") -> None:
+        self.dropped = 0
+        self.dead = 0
+        self._policy = policy
+        self._identity = identity
+        self._subject = dead_letter_subject.encode()
+        self._receipts = Receipts()
+        self._letters: list[tuple[bytes, bytes]] = []  # headers and payload, one for each receipt
+        self._held = 0  # bytes of these payloads
+        self._seen: set[int] = set()
+
+    def take(self, publisher: BlockingPublisher, frames: RowFrames, row: int, reason: str) -> None:
+        """Row `row` of `frames` can not be written; raises if that is not to be borne."""
+        number = frames.first_id + row
+        if number in self._seen:
+            return  # the connection broke while it was dealt with
+        subject = frames.subject_of(row).decode(errors="replace")
+        if self._policy == "fail":
+            raise BadRow(
+                f"row {number} of {self._identity} (subject {subject!r}) can not be written: {reason}. "
+                "The option onBadRow=drop or onBadRow=deadLetter would go on without it"
+            )
+        self._seen.add(number)
+        if len(self._seen) <= _LOGGED:
+            logger.warning("row %d of %s is left out: %s", number, self._identity, reason)
+        if self._policy == "drop":
+            self.dropped += 1
+            return
+        self.dead += 1
+        payload = frames.payload_of(row)
+        fields = {
+            "Nats-Msg-Id": f"dlq:{self._identity.id_start.decode()}{number}",
+            REASON: _line(reason),
+            ORIGIN_SUBJECT: _line(subject[:_MOST_SUBJECT]),
+            ORIGIN_ROW: f"{self._identity.id_start.decode()}{number}",
+        }
+        if len(payload) + _HEADER_ROOM > publisher.window.max_payload:
+            fields[ORIGIN_SIZE] = str(len(payload))
+            payload = b""
+        self._send(publisher, header_block(fields), payload)
+        if len(self._letters) >= _MOST_LETTERS or self._held >= _MOST_BYTES:
+            self.settle(publisher)
+
+    def settle(self, publisher: BlockingPublisher) -> None:
+        """Return when all that was put aside is stored; SparkError if it is not.
+
+        When the connection breaks, call it again.
+        """
+        while self._letters:
+            publisher.settle(self._receipts)
+            again = []
+            for place, error in self._receipts.errors.items():
+                if verdict_on(error) is not Verdict.AGAIN or isinstance(error, NoResponders):
+                    raise SparkError(
+                        f"a dead letter of {self._identity} could not be stored: {error}"
+                    ) from error
+                again.append(self._letters[place])
+            self._letters = []
+            self._held = 0
+            self._receipts = Receipts()
+            for headers, payload in again:
+                self._send(publisher, headers, payload)
+
+    def _send(self, publisher: BlockingPublisher, headers: bytes, payload: bytes) -> None:
+        self._letters.append((headers, payload))
+        self._held += len(payload)
+        try:
+            publisher.publish(self._receipts, self._subject, headers, payload)
+        except NotConnected as error:
+            if len(self._receipts) < len(self._letters):
+                self._receipts.refuse(error)
+            raise
+
+
+def _line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,129 @@
+"""A look at the stream before anything is written: what can not work is refused with the way out.
+
+The stream is the one that takes the option `subject`, the markers of `fenced`, or the one of the option
+`stream`.  With subjects that only rows know there may be none to look at: then each answer tells.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from millstream.spark.errors import OptionError, SparkError, StreamMissing
+from millstream.spark.options import SinkOptions
+from millstream.spark.writing.columns import Layout
+
+logger: Final = logging.getLogger("millstream.spark")
+
+_SECOND: Final = 1_000_000_000  # ns
+_EXPECTED_OUTAGE_S: Final = 300.0  # of a streaming query: somebody has to notice and start it again
+_warned: Final[set[str]] = set()  # streams; Spark looks before each micro-batch, mostly in one process
+
+
+class Api(Protocol):
+    """Asks the JetStream API; a refusal is an `ApiRefused`."""
+
+    def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is known of the stream that is written to."""
+
+    stream: str | None = None  # None: only rows know
+    takes_ttl: bool = False
+    dead_letter_subject: str = ""
+
+
+def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: bool) -> Target:
+    """Look at the streams; SparkError or OptionError for what can not work."""
+    dead_letter_subject = ""
+    if options.dead_letter_stream is not None:
+        dead = api(f"STREAM.INFO.{options.dead_letter_stream}")
+        dead_letter_subject = literal_subject(dead["config"].get("subjects") or [])
+        if not dead_letter_subject:
+            raise SparkError(
+                f"the dead letter stream {options.dead_letter_stream} has no subject to publish to"
+            )
+    name = _stream_of(api, options)
+    if name is None:
+        return Target(dead_letter_subject=dead_letter_subject)
+    config = api(f"STREAM.INFO.{name}")["config"]
+    if config.get("no_ack"):
+        raise SparkError(
+            f"stream {name} acknowledges nothing (no_ack), so nothing written to it would be sure"
+        )
+    if config.get("sealed"):
+        raise SparkError(f"stream {name} is sealed: it takes no messages")
+    takes_ttl = bool(config.get("allow_msg_ttl"))
+    if "ttl" in layout and not takes_ttl:
+        raise SparkError(f"there is a column ttl, but stream {name} does not allow it (allow_msg_ttl)")
+    if options.delivery_guarantee == "fenced":
+        _check_fence(name, config, layout)
+    elif options.delivery_guarantee == "dedupe":
+        _check_window(name, config, options, streaming=streaming)
+    return Target(name, takes_ttl, dead_letter_subject)
+
+
+def _stream_of(api: Api, options: SinkOptions) -> str | None:
+    """The stream that takes what is written; all that is known about it has to agree."""
+    found: dict[str, str] = {}
+    if options.stream is not None:
+        found["the option stream"] = options.stream
+    for what, subject in (
+        (f"the subject {options.subject}", options.subject),
+        (
+            f"the fence subject {options.fence_subject}",
+            options.fence_subject and f"{options.fence_subject}.*.*",
+        ),
+    ):
+        if subject is None:
+            continue
+        names = api("STREAM.NAMES", {"subject": subject}).get("streams") or []
+        if not names:
+            raise StreamMissing(f"no stream takes {what}")
+        found[what] = names[0]
+    if len(set(found.values())) > 1:
+        told = ", ".join(f"{what} means {name}" for what, name in found.items())
+        raise OptionError(f"these have to be the same stream: {told}")
+    return next(iter(found.values()), None)
+
+
+def _check_fence(name: str, config: dict[str, Any], layout: Layout) -> None:
+    if not config.get("allow_atomic"):
+        raise SparkError(
+            f"deliveryGuarantee=fenced needs a stream that allows atomic batches; set allow_atomic on {name}"
+        )
+    if config.get("retention", "limits") != "limits":
+        raise SparkError(
+            f"deliveryGuarantee=fenced keeps markers in the stream, but {name} removes messages by "
+            f"{config['retention']}; use dedupe there"
+        )
+    if "msg_id" in layout:
+        raise SparkError(
+            "deliveryGuarantee=fenced needs no ids, and one repeated id would refuse a whole batch; "
+            "drop the column msg_id, or use dedupe"
+        )
+    if "expected_last_subject_seq" in layout:
+        raise SparkError("deliveryGuarantee=fenced can not be used with the column expected_last_subject_seq")
+
+
+def _check_window(name: str, config: dict[str, Any], options: SinkOptions, *, streaming: bool) -> None:
+    window_s = config.get("duplicate_window", 0) / _SECOND
+    if window_s <= 0:
+        raise SparkError(f"stream {name} remembers no ids (duplicate_window), so dedupe can not work there")
+    outage_s = _EXPECTED_OUTAGE_S if streaming else options.publish_timeout
+    if window_s < 2 * outage_s and name not in _warned:
+        _warned.add(name)
+        logger.warning(
+            "stream %s remembers ids for %g s: what is written again after a longer outage is stored twice. "
+            "Raise duplicate_window, or use deliveryGuarantee=fenced",
+            name,
+            window_s,
+        )
+
+
+def literal_subject(subjects: list[str]) -> str:
+    """A subject without wildcards that the first of these takes."""
+    if not subjects:
+        return ""
+    return ".".join("sink" if token in ("*", ">") else token for token in subjects[0].split("."))

@@ -1,0 +1,371 @@
+"""Rows written in atomic batches with a marker: exactly once, for ever, whoever tries at the same time.
+
+    batch  = up to 999 rows, then the marker
+    marker = subject <fenceSubject>.<query>.<partition>, body {"batch": b, "chunk": c}
+             expects to follow the marker before it (Nats-Expected-Last-Subject-Sequence)
+
+The server stores a batch as a whole or not at all, and only if nobody else has moved the marker.  So the last
+marker says what is written, and of two attempts at the same rows one is refused: it reads the marker, finds
+the rows behind it and leaves them out.
+
+    start ─▶ read marker ─▶ leave out chunks up to it ─▶ send rows ─▶ send marker ─▶ stored ─▶ next chunk
+                 ▲                                                         │
+                 └──────────────── unknown, or another marker ◀────────────┘
+
+The rows of the next chunk are sent while the server stores one; only the marker has to wait.
+
+A chunk is a fixed part of the partition: a number of rows and bytes, whatever the sizes of record batches
+and whatever else is written around them.
+This needs the same rows in the same order when a partition is done again.
+"""
+
+import base64
+import json
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from millstream.jsapi.errors import Err
+from millstream.spark.errors import SparkError
+from millstream.spark.writing.bad_rows import BadRows
+from millstream.spark.writing.columns import Layout, RowRules, row_frames
+from millstream.spark.writing.frames import RowFrames
+from millstream.spark.writing.identity import TaskIdentity
+from millstream.wire.blocking import BlockingLink, Question, Reply
+from millstream.wire.blocking_publisher import BlockingPublisher
+from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.wire.publishing import FrameBuffer, PubAck
+
+logger: Final = logging.getLogger("millstream.spark")
+
+_MOST_ROWS: Final = 999  # of a chunk; the server takes 1,000 messages in a batch
+_MOST_BYTES: Final = 8 * 1024 * 1024  # of a chunk, and one row more
+_BATCH_ROOM: Final = 160  # bytes that a batch adds to the headers of a message, at most
+_SEND_AT: Final = 256 * 1024  # bytes that are worth a write
+_MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
+_NO_MARKER: Final = Err.NO_MESSAGE_FOUND.value[1]
+_MOVED: Final = frozenset(
+    {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
+)  # somebody else has moved the marker
+_UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
+_UNSURE: Final = (ApiRefused, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+_ACK: Final = msgspec.json.Decoder(PubAck)
+
+
+class Marker(NamedTuple):
+    """How far the rows of a partition are written; compares as batches and chunks follow each other."""
+
+    batch: int = -1
+    chunk: int = -1
+    sequence: int = 0  # of the marker in the stream; 0: there is none
+
+
+class _Chunk:
+    """Rows that are written together: pieces of record batches."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pieces: list[tuple[RowFrames, int, int]] = []  # rows of …, from, up to
+        self.rows = 0
+        self.bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self.rows >= _MOST_ROWS or self.bytes >= _MOST_BYTES
+
+
+class _Sent(NamedTuple):
+    """Rows that wait for their marker."""
+
+    name: str  # of the batch
+    marker_number: int  # the number of the marker in it
+
+
+class _Waiting(NamedTuple):
+    """A chunk with its marker, not answered yet."""
+
+    chunk: _Chunk
+    question: Question
+
+
+class FencedWriter:
+    """Writes the rows of one task."""
+
+    def __init__(
+        self,
+        link: BlockingLink,
+        layout: Layout,
+        rules: RowRules,
+        bad_rows: BadRows,
+        identity: TaskIdentity,
+        *,
+        stream: str,
+        fence_subject: str,
+        timeout_s: float,
+        marker_expires: bool,
+    ) -> None:
+        self.rows = 0
+        self.duplicates = 0  # rows that were written before
+        self._link = link
+        self._layout = layout
+        self._rules = rules
+        self._bad_rows = bad_rows
+        self._identity = identity
+        self._stream = stream
+        self._subject = f"{fence_subject}.{identity.query}.{identity.partition}"
+        self._timeout_s = timeout_s
+        self._patience_s = 2 * timeout_s
+        self._marker_expires = marker_expires
+        self._publisher = BlockingPublisher(link, timeout_s=timeout_s)  # of dead letters
+        self._frames = FrameBuffer()
+        self._trouble_since: float | None = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Return when every row is stored, by this attempt or another one."""
+        marker = self._read_marker()
+        waiting: _Waiting | None = None
+        for chunk in self._chunks(batches):
+            marker, waiting = self._push(chunk, marker, waiting)
+        if waiting is not None:
+            try:
+                self._answered(waiting)
+            except _UNSURE as error:
+                self._unsure(error)
+                self._store(waiting.chunk)
+        self._settle_dead_letters()
+        self._publisher.close()
+
+    # -- chunks -------------------------------------------------------------------------------------
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[_Chunk]:
+        """The rows, cut as they always are."""
+        chunk = _Chunk(0)
+        first_row = 0
+        for batch in batches:
+            frames = row_frames(
+                batch,
+                self._layout,
+                self._rules,
+                first_row=first_row,
+                max_payload=self._max_payload(),
+            )
+            first_row += batch.num_rows
+            row = 0
+            while row < frames.row_count:
+                row = self._fill(chunk, frames, row)
+                if chunk.full:
+                    yield chunk
+                    chunk = _Chunk(chunk.number + 1)
+        if chunk.rows:
+            yield chunk
+
+    def _fill(self, chunk: _Chunk, frames: RowFrames, row: int) -> int:
+        """Give the chunk rows from `row` on until it is full; the row to go on from."""
+        start = row
+        frames.max_payload = self._max_payload() - _BATCH_ROOM
+        stop = frames.measure(row, _MOST_ROWS - chunk.rows, _MOST_BYTES - chunk.bytes)
+        if stop > start:
+            chunk.pieces.append((frames, start, stop))
+            chunk.rows += stop - start
+            chunk.bytes += frames.measured
+        if frames.problem:
+            self._bad_row(frames, stop, frames.problem)
+            stop += 1
+        return stop
+
+    def _push(
+        self, chunk: _Chunk, marker: Marker, waiting: "_Waiting | None"
+    ) -> "tuple[Marker, _Waiting | None]":
+        """Send the rows of a chunk while the one before it is stored, then its marker.
+
+        Whatever is unsure then is written again, one chunk after the other.
+        """
+        try:
+            if waiting is None and self._is_written(chunk, marker):
+                return marker, None
+            sent = self._send_rows(chunk)
+            if waiting is not None:
+                marker, waiting = self._answered(waiting), None
+            return marker, self._send_marker(chunk, sent, marker)
+        except _UNSURE as error:
+            self._unsure(error)
+            if waiting is not None:
+                self._store(waiting.chunk)
+            return self._store(chunk), None
+
+    def _store(self, chunk: _Chunk) -> Marker:
+        """Write a chunk unless the marker says that it is; the marker that follows from it."""
+        while True:
+            marker = self._read_marker()
+            if self._is_written(chunk, marker):
+                return marker
+            try:
+                return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
+            except _UNSURE as error:
+                if isinstance(error, ApiRefused) and error.err_code in _MOVED:
+                    found = self._read_marker()
+                    if found == marker:
+                        raise self._failed(
+                            f"the marker {self._subject} was refused although nobody moved it: {error}"
+                        ) from error
+                else:
+                    self._unsure(error)
+
+    def _unsure(self, error: WireError) -> None:
+        """Wait, if waiting can help; SparkError if it can not."""
+        if isinstance(error, ApiRefused) and not error.may_pass:
+            if error.err_code in _MOVED:
+                return
+            if error.err_code not in _UNKNOWN:
+                raise self._failed(f"rows of {self._identity} were refused: {error}") from error
+        self._wait(error)
+
+    def _is_written(self, chunk: _Chunk, marker: Marker) -> bool:
+        if marker[:2] < (self._identity.batch, chunk.number):
+            return False
+        self.duplicates += chunk.rows
+        return True
+
+    def _send_rows(self, chunk: _Chunk) -> "_Sent":
+        """Send the rows as a new batch that waits for its marker."""
+        name = secrets.token_hex(11)
+        line = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
+        frames = self._frames
+        frames.clear()
+        number = 1
+        for rows, start, stop in chunk.pieces:
+            rows.max_payload = self._max_payload()
+            row = start
+            while row < stop:
+                before = row
+                row = rows.encode_batched(frames, line, number, row, number + (stop - row) - 1, _SEND_AT)
+                if rows.problem:
+                    raise self._failed(f"row {rows.first_id + row} of {self._identity}: {rows.problem}")
+                number += row - before
+                if frames.size >= _SEND_AT:
+                    self._flush()
+        self._flush()
+        return _Sent(name, number)
+
+    def _send_marker(self, chunk: _Chunk, sent: "_Sent", marker: Marker) -> "_Waiting | None":
+        """Ask the server to store the batch; None if another attempt has written these rows meanwhile."""
+        if self._is_written(chunk, marker):
+            return None
+        headers = {
+            "Nats-Batch-Id": sent.name,
+            "Nats-Batch-Sequence": str(sent.marker_number),
+            "Nats-Batch-Commit": "1",
+            "Nats-Expected-Last-Subject-Sequence": str(marker.sequence),
+        }
+        if self._marker_expires:
+            headers["Nats-TTL"] = _MARKER_LIFE
+        body = json.dumps({"batch": self._identity.batch, "chunk": chunk.number}).encode()
+        return _Waiting(chunk, self._link.ask(self._subject, body, headers))
+
+    def _answered(self, waiting: "_Waiting | None") -> Marker:
+        """Wait until a chunk is stored; its marker."""
+        assert waiting is not None
+        chunk = waiting.chunk
+        sequence = _sequence_in(self._link.answer_to(waiting.question, self._timeout_s))
+        self.rows += chunk.rows
+        self._all_is_well()
+        return Marker(self._identity.batch, chunk.number, sequence)
+
+    def _flush(self) -> None:
+        if self._frames.size:
+            with self._frames.view() as data:
+                self._link.send(data, self._timeout_s)
+            self._frames.clear()
+
+    # -- the marker ---------------------------------------------------------------------------------
+
+    def _read_marker(self) -> Marker:
+        """What the leader has; waits for a server that is away."""
+        while True:
+            try:
+                if not self._link.connected:
+                    self._link.reconnect(within_s=self._left_s())
+                found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
+                return marker_in(found["message"])
+            except ApiRefused as error:
+                if error.err_code == _NO_MARKER:
+                    return Marker()
+                if not error.may_pass:
+                    raise
+                self._wait(error)
+            except (NotConnected, RequestTimeout, NoResponders) as error:
+                self._wait(error)
+
+    # -- patience, and what is left out ---------------------------------------------------------------
+
+    def _bad_row(self, frames: RowFrames, row: int, reason: str) -> None:
+        while True:
+            try:
+                return self._bad_rows.take(self._publisher, frames, row, reason)
+            except NotConnected as error:
+                self._wait(error)
+                self._link.reconnect(within_s=self._left_s())
+
+    def _settle_dead_letters(self) -> None:
+        while True:
+            try:
+                return self._bad_rows.settle(self._publisher)
+            except NotConnected as error:
+                self._wait(error)
+                self._link.reconnect(within_s=self._left_s())
+
+    def _max_payload(self) -> int:
+        return self._publisher.window.max_payload
+
+    def _left_s(self) -> float:
+        since = self._trouble_since
+        return self._patience_s if since is None else max(self._patience_s - (time.monotonic() - since), 1.0)
+
+    def _wait(self, error: WireError) -> None:
+        now = time.monotonic()
+        if self._trouble_since is None:
+            self._trouble_since = now
+            logger.warning("%s waits: %s", self._identity, error)
+        if now - self._trouble_since > self._patience_s:
+            raise self._failed(
+                f"{self._identity} could not be written within {self._patience_s:g} s of trouble: {error}"
+            ) from error
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _all_is_well(self) -> None:
+        self._trouble_since = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    def _failed(self, text: str) -> SparkError:
+        return SparkError(f"stream {self._stream}: {text}")
+
+
+def marker_in(message: dict[str, Any]) -> Marker:
+    """The marker that a message of the API has; SparkError if something else is where markers belong."""
+    try:
+        body = json.loads(base64.b64decode(message.get("data", "")))
+        return Marker(int(body["batch"]), int(body["chunk"]), int(message["seq"]))
+    except (ValueError, KeyError, TypeError):
+        raise SparkError(
+            f"message {message.get('seq')} on {message.get('subject')} is no marker of this sink; "
+            "use another fenceSubject"
+        ) from None
+
+
+def _sequence_in(reply: Reply) -> int:
+    try:
+        ack = _ACK.decode(reply.payload)
+    except msgspec.MsgspecError:
+        raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
+    if ack.error is not None:
+        raise ApiRefused(ack.error.code, ack.error.err_code, ack.error.description)
+    return ack.seq

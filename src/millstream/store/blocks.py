@@ -1,0 +1,143 @@
+"""A file in compressed blocks: how its bytes lie, and where each block is.
+
+    +-------+-------+-- … --+-------+-------+
+    | block | block |       | block | index |
+    +-------+-------+-- … --+-------+-------+
+
+Every block says for itself which stretch of the uncompressed file it holds, with a checksum over all it
+has.  So the index is only there to be quick: if it is damaged, the blocks are looked for, and a block
+that is damaged costs what is in it and nothing else.  ``docs/formats/log.md`` has the bytes.
+
+Not here: reading and writing files of it (``block_file``), and when that is done (``compression``).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from cramjam import DecompressionError, lz4
+
+from millstream.store.checksum import crc32c
+
+# Small enough to read one record without unpacking much, and to lose little with a damaged block; larger
+# ones are not packed noticeably better.
+BLOCK_SIZE = 16 * 1024
+
+_BLOCK_MAGIC = b"MSZ\x01"
+_INDEX_MAGIC = b"MSX\x01"
+_BLOCK = struct.Struct("<4sIIII")  # magic, crc, start, raw size, stored size
+_TRAILER = struct.Struct("<QIII4s")  # raw size, block size, index size, crc, magic
+BLOCK_HEADER_SIZE = _BLOCK.size
+TRAILER_SIZE = _TRAILER.size
+_CHECKED_FROM = 8  # of a block: what the checksum covers begins here
+
+
+@dataclass(slots=True)
+class Index:
+    """Where blocks lie, in the order of what they hold."""
+
+    size: int = 0  # of the uncompressed file
+    block_size: int = BLOCK_SIZE  # what each block holds, but for the last
+    starts: list[int] = field(default_factory=list)  # place in the uncompressed file
+    places: list[int] = field(default_factory=list)  # place in this file
+    lengths: list[int] = field(default_factory=list)  # in this file, with the header
+
+
+def pack(start: int, data: bytes, place: int) -> bytes:
+    """A block that holds `data`, which stands at `start`, to be written at `place`."""
+    stored = bytes(lz4.compress_block(data, store_size=False))
+    if len(stored) >= len(data):
+        stored = data  # as it is: that can be told by its size
+    rest = struct.pack("<III", start, len(data), len(stored)) + stored
+    return _BLOCK_MAGIC + _checksum(rest, place).to_bytes(4, "little") + rest
+
+
+def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
+    """Where it stands and what it holds, of the block that `data` begins with; None if it is not sound."""
+    found = _sound(data, 0, place)
+    if found is None:
+        return None
+    start, raw_size, stored_size = found
+    stored = data[BLOCK_HEADER_SIZE : BLOCK_HEADER_SIZE + stored_size]
+    if stored_size == raw_size:
+        return start, stored
+    try:
+        raw = bytes(lz4.decompress_block(stored, output_len=raw_size))
+    except DecompressionError:
+        return None
+    return (start, raw) if len(raw) == raw_size else None
+
+
+def _sound(data: bytes, at: int, place: int) -> tuple[int, int, int] | None:
+    """Start, raw size and stored size of the block at `at`, if its checksum is right for `place`."""
+    if len(data) - at < BLOCK_HEADER_SIZE:
+        return None
+    magic, crc, start, raw_size, stored_size = _BLOCK.unpack_from(data, at)
+    end = at + BLOCK_HEADER_SIZE + stored_size
+    if magic != _BLOCK_MAGIC or end > len(data) or not stored_size <= raw_size <= BLOCK_SIZE:
+        return None  # before anything is added up: there may be many places that look like a block
+    if crc != _checksum(data[at + _CHECKED_FROM : end], place):
+        return None
+    return start, raw_size, stored_size
+
+
+def _checksum(data: bytes, place: int) -> int:
+    """With the place, so that the image of a block inside somebody's payload is not one."""
+    return crc32c(data) ^ (place & 0xFFFFFFFF)
+
+
+def pack_index(size: int, block_size: int, lengths: list[int], place: int) -> bytes:
+    body = struct.pack(f"<{len(lengths)}I", *lengths)
+    total = len(body) + TRAILER_SIZE
+    sizes = struct.pack("<QII", size, block_size, total)
+    return body + sizes + struct.pack("<I4s", _checksum(body + sizes, place), _INDEX_MAGIC)
+
+
+def index_size(trailer: bytes) -> int:
+    """How long the index is that ends with `trailer`; 0 if it is none."""
+    if len(trailer) != TRAILER_SIZE:
+        return 0
+    _, _, total, _, magic = _TRAILER.unpack(trailer)
+    return int(total) if magic == _INDEX_MAGIC and total >= TRAILER_SIZE else 0
+
+
+def unpack_index(data: bytes, place: int) -> Index | None:
+    """The index whose bytes these are; None if it is not sound."""
+    size, block_size, _, crc, _ = _TRAILER.unpack(data[-TRAILER_SIZE:])
+    body = data[:-TRAILER_SIZE]
+    if crc != _checksum(data[:-8], place) or len(body) % 4 or not 0 < block_size <= BLOCK_SIZE:
+        return None
+    lengths = list(struct.unpack(f"<{len(body) // 4}I", body))
+    if len(lengths) != (size + block_size - 1) // block_size or sum(lengths) != place:
+        return None
+    index = Index(size, block_size, list(range(0, size, block_size)), [], lengths)
+    at = 0
+    for length in lengths:
+        index.places.append(at)
+        at += length
+    return index
+
+
+def find_blocks(data: bytes) -> Index | None:
+    """The sound blocks in the bytes of a file whose index is not there; None if there is no block."""
+    found: dict[int, tuple[int, int, int]] = {}
+    at = data.find(_BLOCK_MAGIC)
+    while at >= 0:
+        sound = _sound(data, at, at)
+        if sound is None:
+            at = data.find(_BLOCK_MAGIC, at + 1)
+            continue
+        start, raw_size, stored_size = sound
+        length = BLOCK_HEADER_SIZE + stored_size
+        found.setdefault(start, (at, length, start + raw_size))
+        at = data.find(_BLOCK_MAGIC, at + length)
+    if not found:
+        return None
+    index = Index(max(end for _, _, end in found.values()))
+    for start in sorted(found):
+        place, length, _ = found[start]
+        index.starts.append(start)
+        index.places.append(place)
+        index.lengths.append(length)
+    return index

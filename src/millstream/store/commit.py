@@ -1,0 +1,252 @@
+"""One group commit: bytes that gathered in memory, written and synced together.
+
+Built on the thread that appends, run on any other.  In this order, so that a crash between any two
+steps leaves a log that opens with everything that was committed and nothing that was removed:
+
+    1  records, segment by segment: write, sync; then the folder, if a file is new or was exchanged
+    2  secure erasures: overwrite, sync
+    ─────────────── from here on the commit counts; what follows is tried again if it fails ───────
+    3  summaries of sealed segments
+    4  files of segments that are no longer needed go
+
+Without `sync`, and if there is nothing to do in steps 2 to 4, records are only written.
+
+Most commits are plain: records behind the end of one file that is there.  Those may be written and synced by
+somebody else (``disk_writer``), who then says how it went.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from millstream.store import summary
+from millstream.store.block_file import open_segment_file, overwrite_all
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFile, store_error
+from millstream.store.segment import FILE_HEADER_SIZE, file_header
+
+if TYPE_CHECKING:
+    from millstream.store.fs import File, FileSystem
+    from millstream.store.record import RecordBuffer
+    from millstream.store.segment import Segment
+
+
+def segment_path(folder: str, number: int) -> str:
+    return f"{folder}/{number:010d}.log"
+
+
+def summary_path(folder: str, number: int) -> str:
+    return f"{folder}/{number:010d}.sum"
+
+
+@dataclass(slots=True)
+class Overwrite:
+    """Content to be destroyed where it lies."""
+
+    segment: Segment
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Work:
+    """What a commit has to do, besides the records that gathered."""
+
+    unsynced: list[Segment] = field(default_factory=list)  # written by commits without sync
+    overwrites: list[Overwrite] = field(default_factory=list)
+    unsummarized: list[Segment] = field(default_factory=list)  # sealed, their tables loaded
+    doomed: list[Segment] = field(default_factory=list)  # in the order they were given up
+    folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
+
+    def is_nothing(self) -> bool:
+        return not (self.unsynced or self.folder_changed or self.needs_sync())
+
+    def needs_sync(self) -> bool:
+        """Whether there is something that must not happen before records are durable."""
+        return bool(self.overwrites or self.unsummarized or self.doomed)
+
+
+class Commit:
+    """What to make durable."""
+
+    def __init__(
+        self, fs: FileSystem, folder: str, changed: list[Segment], newest: Segment, work: Work, last_seq: int
+    ) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._newest = newest
+        self.last_seq = last_seq
+        self.work = work
+        self.running = False
+        self.synced = False  # whether ``run`` did more than write
+        # Segments learn of it when the commit ends: until then readers take their bytes from its memory, so
+        # that no smaller file may take their place.
+        self.summarized: list[Segment] = []
+        self.removed: list[Segment] = []  # doomed segments whose files are gone
+        self.untidy: StoreError | None = None  # why a step that may wait was not done
+        self.folder_changed = work.folder_changed  # and not synced since
+        self.parts: list[tuple[Segment, RecordBuffer]] = [
+            (segment, segment.take_pending()) for segment in changed
+        ]
+
+    def run(self, *, sync: bool = True) -> None:
+        """Write, and return when it is durable; StoreError if that fails."""
+        self.running = True
+        try:
+            self._run(sync or self.work.needs_sync())
+        finally:
+            self.running = False
+
+    def _run(self, sync: bool) -> None:
+        try:
+            if sync:
+                for segment in self.work.unsynced:
+                    self._restore(segment, segment.size)
+                    self._sync(segment, segment.size)
+            for segment, buffer in self.parts:  # one after the other: no hole before what is on disk
+                self._write(segment, buffer)
+                if sync:
+                    self._sync(segment, buffer.base + buffer.size)
+            if not sync:
+                return
+            if self.folder_changed:
+                self._fs.sync_folder(self._folder)
+                self.folder_changed = False
+            self._overwrite()
+        except StoreError:
+            self._make_room()
+            raise
+        self.synced = True
+        try:
+            self._summarize()
+            self._remove_doomed()
+        except StoreError as error:
+            self.untidy = error
+
+    def _open(self, segment: Segment, *, create: bool) -> File:
+        if segment.file is None:
+            path = segment_path(self._folder, segment.number)
+            segment.file = self._fs.open(path, create=True) if create else open_segment_file(self._fs, path)
+        file: File = segment.file
+        return file
+
+    def _write(self, segment: Segment, buffer: RecordBuffer) -> None:
+        is_new = buffer.base == FILE_HEADER_SIZE
+        file = self._open(segment, create=is_new)
+        self._restore(segment, buffer.base)
+        buffer.seal()
+        start = buffer.base
+        with buffer.view() as view:
+            data: bytes | memoryview = view
+            if is_new:
+                self.folder_changed = True
+                start, data = 0, file_header(segment.start_seq) + view
+            # What a commit that failed had written may be lost although it can be read.  It is written
+            # again as it is, never cut off first: the next file may be there already.
+            before = file.size() - start
+            if before > 0:
+                file.overwrite(start, bytes(data[:before]))
+                data = bytes(data[before:])
+            file.append(data)
+
+    def _restore(self, segment: Segment, end: int) -> None:
+        """After a failed sync: write again what earlier commits had written without one."""
+        if segment.doubtful and segment.synced < end:
+            file = self._open(segment, create=False)
+            file.overwrite(segment.synced, file.read(segment.synced, end - segment.synced))
+
+    def _sync(self, segment: Segment, end: int) -> None:
+        file = self._open(segment, create=False)
+        try:
+            file.sync()
+        except StoreError:
+            segment.doubtful = True
+            raise
+        segment.doubtful = False
+        segment.synced = end
+
+    def _overwrite(self) -> None:
+        places: dict[Segment, list[tuple[int, bytes]]] = {}
+        for each in self.work.overwrites:
+            places.setdefault(each.segment, []).append((each.offset, each.data))
+        for segment, parts in places.items():
+            overwrite_all(self._open(segment, create=False), parts)
+
+    def _summarize(self) -> None:
+        for segment in self.work.unsummarized:
+            self._fs.replace(
+                summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
+            )
+            self.summarized.append(segment)
+
+    def _remove_doomed(self) -> None:
+        unsynced = False
+        for segment in self.work.doomed:
+            if unsynced and _speaks_of_others(segment):
+                self._fs.sync_folder(self._folder)  # what it says was removed must not come back
+                unsynced = False
+            self._remove(segment)
+            unsynced = True
+        if unsynced:
+            self._fs.sync_folder(self._folder)
+        self.removed = self.work.doomed
+
+    def _remove(self, segment: Segment) -> None:
+        self._fs.remove(summary_path(self._folder, segment.number))
+        self._fs.remove(segment_path(self._folder, segment.number))
+
+    def _make_room(self) -> None:
+        """The disk may be full: files whose messages were all removed can go before that is written.
+
+        Not those that say what was removed elsewhere, and not unless a later file is there for sure,
+        because the last file tells which sequences were used.
+        """
+        if self.folder_changed or not self._newest.synced:
+            return
+        try:
+            for segment in self.work.doomed:
+                if not _speaks_of_others(segment):
+                    self._remove(segment)
+        except StoreError as error:
+            self.untidy = error
+
+    # -- plain commits ----------------------------------------------------------------------------
+
+    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
+        """The open file and what to write at the end of it, if that and a sync is all there is to do.
+
+        It counts as running until ``plain_ended``.
+        """
+        work = self.work
+        if len(self.parts) != 1 or work.unsynced or work.needs_sync() or work.folder_changed:
+            return None
+        segment, buffer = self.parts[0]
+        file = segment.file
+        if segment.doubtful or not isinstance(file, RealFile) or file.size() != buffer.base:
+            return None
+        self.running = True
+        return file.descriptor(), buffer
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        """What was plain has been written and synced; StoreError with these error numbers if not."""
+        self.running = False
+        segment, buffer = self.parts[0]
+        file = cast(RealFile, segment.file)
+        if failed_write:
+            raise store_error("write", file.path, OSError(failed_write, ""))
+        file.appended(buffer.size)
+        if failed_sync:
+            segment.doubtful = True
+            raise store_error("sync", file.path, OSError(failed_sync, ""))
+        segment.synced = buffer.base + buffer.size
+        self.synced = True
+
+    def give_back(self) -> None:
+        """After a failed run: put the bytes in front of what gathered since."""
+        for segment, buffer in self.parts:
+            segment.return_pending(buffer)
+
+
+def _speaks_of_others(segment: Segment) -> bool:
+    return segment.removals.count > 0 or segment.floor > 0

@@ -1,0 +1,37 @@
+"""Writing a sealed segment anew in compressed blocks, so that it takes less room on the disk.
+
+Less changes than by a compaction: the new file holds the same bytes at the same offsets for whoever reads
+it (``block_file``), so tables and summary stay right, and what is damaged stays so and is found by reading.
+The active segment is never compressed: publishing costs what it costs without.
+
+Not here: how the files are exchanged (``rewriting``), which segment is next (``Log.compaction_candidate``).
+"""
+
+from __future__ import annotations
+
+import time
+
+from millstream.store.block_file import BlockWriter, finished_file
+from millstream.store.rewriting import Rewriting
+
+_CHUNK = 64 * 1024  # then other threads may go on: the interpreter would let them wait for 5 ms
+
+
+class Compression(Rewriting):
+    """One segment on its way into blocks."""
+
+    def run(self) -> None:
+        file = self.create()
+        try:
+            writer = BlockWriter(file, self._block_size)
+            for start in range(0, self.segment.size, _CHUNK):
+                if self.cancelled:
+                    break
+                time.sleep(0)
+                writer.append(self._old.read(start, min(_CHUNK, self.segment.size - start)))
+            else:
+                writer.finish()
+                self.file = finished_file(self._fs, self._path, file)
+        finally:
+            if self.file is None:
+                file.close()

@@ -1,0 +1,78 @@
+"""How many messages lie in a range, under some subjects: what consumers tell as pending; and which subjects.
+
+Whole segments are counted by their sums and subjects that lie in the range as a whole by the index; only
+the rest is looked at message by message, in compiled code.
+"""
+
+from __future__ import annotations
+
+from millstream.store.filters import wanted_by_any
+from millstream.store.log import Log
+
+_FEW_SUBJECTS = 1024  # so many are summed up by the index before the tables are asked
+
+
+def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] = ()) -> int:
+    """Live messages from `first` to `last`; `patterns`: only under one of these, which do not overlap."""
+    first = max(first, log.first_seq)
+    if first > last or not log.messages:
+        return 0
+    if b">" in patterns:
+        patterns = ()
+    if patterns:
+        known = _count_by_index(log, first, last, patterns)
+        if known is not None:
+            return known
+    elif first <= log.first_seq and last >= log.last_seq:
+        return log.messages
+    return _count_by_tables(log, first, last, patterns)
+
+
+def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
+    """The subjects of the messages from `first` to `last`, removed ones included."""
+    found: set[bytes] = set()
+    for position in range(log.position_of(first), len(log.segments)):
+        segment = log.segments[position]
+        if segment.base_seq > last:
+            break
+        if segment.live == 0 or segment.last_seq < first:
+            continue
+        log.load(segment)
+        end = min(segment.first_not_below(last + 1), segment.count)
+        found.update(segment.subjects_between(segment.first_not_below(first), end))
+    return found
+
+
+def _count_by_index(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int | None:
+    """None if a subject lies partly in the range, or there are too many."""
+    total = looked_at = 0
+    for pattern in patterns:
+        for _, node in log.index.match(pattern):
+            looked_at += 1
+            if looked_at > _FEW_SUBJECTS:
+                return None
+            if node.last < first or node.first > last:
+                continue
+            if node.first < first or node.last > last:
+                return None
+            total += node.count
+    return total
+
+
+def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int:
+    total = 0
+    for position in range(log.position_of(first), len(log.segments)):
+        segment = log.segments[position]
+        if segment.base_seq > last:
+            break
+        if segment.live == 0 or segment.last_seq < first:
+            continue
+        if not patterns and segment.base_seq >= first and segment.last_seq <= last:
+            total += segment.live
+            continue
+        log.load(segment)
+        wanted = wanted_by_any(segment, patterns, 0) if patterns else None
+        if wanted is None or b"\x01" in wanted:
+            end = segment.first_not_below(last + 1)
+            total += segment.count_live(segment.first_not_below(first), min(end, segment.count), wanted)
+    return total

@@ -1,0 +1,194 @@
+"""Reading committed messages in order, many at a time.
+
+A cursor stands before a sequence and walks on: over the tables of each segment to find what is live
+and wanted, and over the file in chunks, so that one read serves many records.  A chunk is small at first
+and grows as long as most of it is used, so that few matches far apart do not read everything.
+
+    cursor = Cursor(log, 1, (b"orders.>",))
+    while cursor.next(record): ...      # False: nothing more is committed; call again after a commit
+
+Where matches are rare, looking for the next one can take long.  Whoever has others to serve as well says how
+far to look, and uses ``step``:
+
+    cursor.allow(50_000)
+    while cursor.step(record): ...      # False and `tired`: it looked at so many, and goes on another time
+
+Messages may be removed, segments dropped or compacted between two calls.  Each record is verified
+when the cursor comes to it; a damaged one is reported to the log and left out.  On the log's thread.
+"""
+
+from millstream.store.counting import count_between
+from millstream.store.filters import bounds, wanted_by_any
+from millstream.store.log import Log
+from millstream.store.record import WHOLE, Record
+from millstream.store.segment import Segment
+
+_SMALLEST_CHUNK = 4 * 1024
+_LARGEST_CHUNK = 256 * 1024
+_ANY_NUMBER = 2**62
+_WHOLE = WHOLE
+
+
+class Cursor:
+    """A place in a log."""
+
+    def __init__(self, log: Log, seq: int = 1, patterns: tuple[bytes, ...] = ()) -> None:
+        """Begin with the first message not below `seq`; `patterns`: only subjects under one of these."""
+        self.seq = seq  # the next one to look at
+        self._log = log
+        self._patterns = () if b">" in patterns else patterns
+        self._segment: Segment | None = None
+        self._epoch = 0  # of the segment, when `_ordinal` was right
+        self._ordinal = 0
+        self._wanted = b""  # a flag for each subject of the segment
+        self._chunk = b""
+        self._chunk_start = 0  # its place in the file
+        self._chunk_size = _SMALLEST_CHUNK
+        self._used = 0  # bytes of the chunk that were asked for
+        self._left = 0  # how many messages ``step`` may still pass over
+        self.tired = False  # it passed over as many as it was allowed to
+
+    def move(self, seq: int) -> None:
+        """Stand before `seq`."""
+        self.seq = seq
+        self._segment = None
+
+    def next(self, record: Record) -> bool:
+        """Point `record` at the next message and step behind it; False if there is none yet."""
+        self._left = _ANY_NUMBER
+        return self.step(record)
+
+    def allow(self, count: int) -> None:
+        """Let ``step`` pass over about so many messages that are not wanted."""
+        self._left = count
+        self.tired = False
+
+    def step(self, record: Record) -> bool:
+        """As ``next``, but False also if it is `tired`."""
+        log = self._log
+        while True:
+            if self._left <= 0:
+                self.tired = True
+                return False
+            segment = self._segment
+            if segment is None or segment.epoch != self._epoch:
+                segment = self._enter()
+                if segment is None:
+                    return False
+            ordinal = self._find(segment)
+            self._left -= ordinal - self._ordinal
+            if ordinal >= segment.count:
+                if not self._leave(segment):
+                    return False
+                continue
+            seq = segment.seq_at(ordinal)
+            if seq > log.committed:
+                self._ordinal = ordinal
+                self.seq = seq
+                return False
+            whole = self._read(segment, ordinal, record)
+            self._ordinal = ordinal + 1
+            self.seq = seq + 1
+            if whole:
+                return True
+            log.report_damage(segment, ordinal)
+
+    def count_from(self, seq: int) -> int:
+        """How many committed messages not below `seq` it would give."""
+        segment = self._segment
+        if segment is None or segment.epoch != self._epoch or segment.sealed or seq < segment.base_seq:
+            return count_between(self._log, seq, self._log.committed, self._patterns)
+        start = segment.first_not_below(seq)
+        end = segment.first_not_below(self._log.committed + 1)
+        if not self._patterns:
+            return segment.count_live(start, end, None)
+        self._know_subjects(segment)
+        return segment.count_live(start, end, self._wanted)
+
+    def _find(self, segment: Segment) -> int:
+        if not self._patterns:
+            return segment.next_live(self._ordinal)
+        self._know_subjects(segment)
+        return segment.next_match(self._ordinal, self._wanted)
+
+    def _know_subjects(self, segment: Segment) -> None:
+        known = len(self._wanted)
+        if known < segment.subjects.count:  # it grew
+            self._wanted += wanted_by_any(segment, self._patterns, known)
+
+    def _enter(self) -> Segment | None:
+        """Go to the first segment that has something committed at or behind `seq`."""
+        log = self._log
+        self._segment = None
+        if self.seq > log.committed:
+            return None
+        if self._patterns:
+            self._skip_to_first_match()
+        position = log.position_of(self.seq)
+        while position < len(log.segments):
+            segment = log.segments[position]
+            position += 1
+            if segment.live == 0 or segment.last_seq < self.seq:
+                continue
+            if segment.base_seq > log.committed:
+                return None
+            log.load(segment)
+            if segment.live == 0:
+                continue
+            self._segment = segment
+            self._epoch = segment.epoch
+            self._ordinal = segment.first_not_below(self.seq)
+            self._wanted = b""
+            self._chunk = b""
+            return segment
+        return None
+
+    def _skip_to_first_match(self) -> None:
+        """Pass over what cannot match, where the index knows."""
+        log = self._log
+        lowest = 0
+        for pattern in self._patterns:
+            first, last = bounds(log.index, pattern, log.last_seq)
+            if last and last >= self.seq and (lowest == 0 or first < lowest):
+                lowest = first
+        if lowest == 0:
+            self.seq = log.committed + 1
+        elif lowest > self.seq:
+            self.seq = min(lowest, log.committed + 1)
+
+    def _leave(self, segment: Segment) -> bool:
+        """At the end of a segment: on to the next one, unless it still grows."""
+        self._ordinal = segment.count
+        if not segment.sealed:
+            self.seq = max(self.seq, min(segment.last_seq, self._log.committed) + 1)
+            return False
+        self.seq = max(self.seq, segment.last_seq + 1)
+        self._segment = None
+        return True
+
+    def _read(self, segment: Segment, ordinal: int, record: Record) -> bool:
+        offset = segment.offset_at(ordinal)
+        at = offset - self._chunk_start
+        have = len(self._chunk)
+        if at < 0 or at >= have or record.read(self._chunk, at, have, True, self._chunk_start) != _WHOLE:
+            # Not all of it is at hand, or it is damaged: then it will be so again.
+            self._fetch(segment, offset, segment.end_of(ordinal))
+            at = offset - self._chunk_start
+            if record.read(self._chunk, at, len(self._chunk), True, self._chunk_start) != _WHOLE:
+                return False
+        self._used += record.size
+        return record.seq == segment.seq_at(ordinal) and record.is_message()
+
+    def _fetch(self, segment: Segment, offset: int, end: int) -> None:
+        recent = self._log.recent
+        if recent is not None and recent.segment is segment and recent.start <= offset < recent.end:
+            self._chunk = recent.data()
+            self._chunk_start = recent.start
+            return
+        if self._used * 2 >= self._chunk_size:
+            self._chunk_size = min(self._chunk_size * 2, _LARGEST_CHUNK)
+        else:
+            self._chunk_size = max(self._chunk_size // 2, _SMALLEST_CHUNK)
+        self._used = 0
+        self._chunk = self._log.tables.file(segment).read(offset, max(self._chunk_size, end - offset))
+        self._chunk_start = offset

@@ -1,0 +1,354 @@
+"""All disk access of the store, behind a small port: real files, or files in memory.
+
+``testing.crashfs`` has a third form that forgets unsynced bytes.  Calls block; who calls them in
+which thread is decided above.  Errors are ``StoreError`` with the operation and the path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from typing import Protocol
+
+from millstream.store.errors import StoreError
+
+
+class File(Protocol):
+    """A file that grows at its end."""
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Write all of `data` at the end; after an error nothing of it counts."""
+
+    def sync(self) -> None:
+        """Return when everything written so far survives a power cut.
+
+        After an error, what was written since the last good sync may be forgotten although it can still
+        be read: only what is written once more is sure to be covered by the next sync.
+        """
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file."""
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Replace bytes that are there, durably."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, durably."""
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Folders and files by path."""
+
+    def open(self, path: str, *, create: bool) -> File: ...
+
+    def read_all(self, path: str) -> bytes: ...
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Put `data` under `path`, whole or not at all; durably, unless the caller syncs the folder."""
+
+    def rename(self, old: str, new: str) -> None:
+        """A file, or a folder with everything in it if there is no `new`."""
+
+    def remove(self, path: str) -> None: ...
+
+    def list(self, folder: str) -> list[str]:
+        """Names in a folder; empty if there is no such folder."""
+
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
+        """With those above it; no error if it is there.  Durably, unless the caller syncs what is above."""
+
+    def remove_folder(self, path: str) -> None:
+        """With everything in it."""
+
+    def sync_folder(self, path: str) -> None:
+        """Make creations, renames and removals in it durable."""
+
+
+_HINTS = {errno.ENOSPC: "free some space on this disk", errno.EACCES: "check the owner of the folder"}
+_MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def store_error(op: str, path: str, error: OSError) -> StoreError:
+    return StoreError(
+        op,
+        path,
+        os.strerror(error.errno) if error.errno else str(error),
+        hint=_HINTS.get(error.errno or 0, ""),
+        recoverable=error.errno in _MAY_HEAL,
+    )
+
+
+class RealFile:
+    """An operating system file, opened once."""
+
+    def __init__(self, path: str, *, create: bool) -> None:
+        self.path = path
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            self._fd = os.open(path, flags, 0o640)
+            self._end = os.fstat(self._fd).st_size
+        except OSError as error:
+            raise store_error("open", path, error) from error
+
+    def _descriptor(self, op: str) -> int:
+        if self._fd < 0:
+            raise StoreError(op, self.path, "it is closed")
+        return self._fd
+
+    def descriptor(self) -> int:
+        """For somebody who writes at the end himself, and then says so with ``appended``."""
+        return self._descriptor("write")
+
+    def appended(self, count: int) -> None:
+        self._end += count
+
+    def append(self, data: bytes | memoryview) -> None:
+        fd = self._descriptor("write")
+        try:
+            _write(fd, self._end, data)
+        except OSError as error:
+            raise store_error("write", self.path, error) from error
+        self._end += len(data)  # only now: what a failed write left behind is overwritten by the next
+
+    def sync(self) -> None:
+        fd = self._descriptor("sync")
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise store_error("sync", self.path, error) from error
+
+    def read(self, offset: int, size: int) -> bytes:
+        fd = self._descriptor("read")
+        try:
+            return os.pread(fd, size, offset)
+        except OSError as error:
+            raise store_error("read", self.path, error) from error
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        fd = self._descriptor("overwrite")
+        try:
+            _write(fd, offset, data)
+            os.fdatasync(fd)
+        except OSError as error:
+            raise store_error("overwrite", self.path, error) from error
+
+    def truncate(self, size: int) -> None:
+        fd = self._descriptor("truncate")
+        try:
+            os.ftruncate(fd, size)
+            os.fdatasync(fd)
+        except OSError as error:
+            raise store_error("truncate", self.path, error) from error
+        self._end = size
+
+    def size(self) -> int:
+        return self._end
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
+    written = 0
+    with memoryview(data) as view:
+        while written < len(view):
+            written += os.pwrite(fd, view[written:], offset + written)
+
+
+class RealFileSystem:
+    """The machine's disks."""
+
+    def open(self, path: str, *, create: bool) -> RealFile:
+        return RealFile(path, create=create)
+
+    def read_all(self, path: str) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise store_error("read", path, error) from error
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".new"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fdatasync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # what did not fit need not fill the disk
+            raise store_error("replace", path, error) from error
+        if sync:
+            self.sync_folder(os.path.dirname(path))
+
+    def rename(self, old: str, new: str) -> None:
+        try:
+            os.replace(old, new)
+        except OSError as error:
+            raise store_error("rename", old, error) from error
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise store_error("remove", path, error) from error
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise store_error("list", folder, error) from error
+
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
+        if os.path.isdir(path):
+            return
+        above = os.path.dirname(path)
+        if above:
+            self.make_folder(above, sync=sync)
+        try:
+            os.mkdir(path, mode=0o750)
+        except FileExistsError:
+            return
+        except OSError as error:
+            raise store_error("create", path, error) from error
+        if sync:
+            self.sync_folder(above)
+
+    def remove_folder(self, path: str) -> None:
+        for name in self.list(path):
+            inner = os.path.join(path, name)
+            if os.path.isdir(inner) and not os.path.islink(inner):
+                self.remove_folder(inner)
+            else:
+                self.remove(inner)
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise store_error("remove", path, error) from error
+
+    def sync_folder(self, path: str) -> None:
+        try:
+            fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise store_error("sync", path, error) from error
+
+
+class FolderLock:
+    """Keeps a second server out of a store; released when the process ends, however it ends."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, "lock")
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise store_error("open", self._path, error) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise StoreError(
+                "open", folder, "another server uses this store", hint="stop it, or choose another store_dir"
+            ) from None
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+class MemoryFile:
+    """A file that lives as long as its file system does."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def append(self, data: bytes | memoryview) -> None:
+        self._data += data
+
+    def sync(self) -> None:
+        pass
+
+    def read(self, offset: int, size: int) -> bytes:
+        # No view: another thread may be writing, and a bytearray that is viewed cannot grow.
+        return bytes(self._data[offset : offset + size])
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        self._data[offset : offset + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        del self._data[size:]
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryFileSystem:
+    """Folders are prefixes; nothing survives the process."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, MemoryFile] = {}
+
+    def open(self, path: str, *, create: bool) -> MemoryFile:
+        if path not in self._files:
+            if not create:
+                raise StoreError("open", path, "No such file")
+            self._files[path] = MemoryFile()
+        return self._files[path]
+
+    def read_all(self, path: str) -> bytes:
+        file = self.open(path, create=False)
+        return file.read(0, file.size())
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        file = MemoryFile()
+        file.append(data)
+        self._files[path] = file
+
+    def rename(self, old: str, new: str) -> None:
+        if old in self._files:
+            self._files[new] = self._files.pop(old)
+            return
+        inside = [path for path in list(self._files) if path.startswith(old + "/")]
+        if not inside:
+            raise StoreError("rename", old, "No such file")
+        for path in inside:
+            self._files[new + path[len(old) :]] = self._files.pop(path)
+
+    def remove(self, path: str) -> None:
+        self._files.pop(path, None)
+
+    def list(self, folder: str) -> list[str]:
+        prefix = folder + "/"
+        inside = (path[len(prefix) :] for path in list(self._files) if path.startswith(prefix))
+        return sorted({rest.split("/", 1)[0] for rest in inside})
+
+    def make_folder(self, path: str, *, sync: bool = True) -> None:
+        pass
+
+    def remove_folder(self, path: str) -> None:
+        for name in [name for name in list(self._files) if name.startswith(path + "/")]:
+            del self._files[name]
+
+    def sync_folder(self, path: str) -> None:
+        pass

@@ -1,0 +1,50 @@
+cimport cython
+
+from millstream.store.log_writing cimport LogWriting
+from millstream.store.record cimport Record
+from millstream.store.segment cimport Segment
+
+cdef class Log(LogWriting):
+    cdef public Py_ssize_t block_size
+    cdef public list gone
+    cdef object _compaction
+
+    cpdef adopt(self, Segment segment)
+    @cython.locals(segment=Segment, target=Segment, ordinal=Py_ssize_t)
+    cpdef settle(self)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long")
+    cpdef bint remove(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
+    cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, before=Py_ssize_t)
+    cdef Py_ssize_t _remove_all(self) except -1
+    @cython.locals(
+        segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, wanted=bytes,
+        lowest="unsigned long long", highest="unsigned long long",
+    )
+    cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, size=Py_ssize_t, record=Record)
+    cpdef bint erase(self, unsigned long long seq) except -1
+    cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
+    @cython.locals(size=Py_ssize_t)
+    cdef _forget(self, Segment segment, Py_ssize_t ordinal)
+    cdef unsigned long long _following(self, Segment segment, unsigned long long seq) except 0
+    @cython.locals(found="unsigned long long")
+    cdef _advance_first(self, unsigned long long seq)
+    cdef _retire(self, Segment segment)
+    cpdef hold(self, Segment segment)
+    cpdef release(self, Segment segment)
+    cpdef move(self, str folder)
+    cdef list _needed_removals(self, Segment segment)
+    @cython.locals(position=Py_ssize_t, other=Segment)
+    cdef _drop(self, Segment segment)
+    cdef _doom(self, Segment segment)
+    @cython.locals(position=Py_ssize_t, other=Segment)
+    cdef bint _lies_elsewhere(self, unsigned long long seq, Segment segment) except -1
+    cpdef came_back(self, Segment segment, Segment found)
+    cpdef was_erased(self, unsigned long long seq)
+    cpdef report_damage(self, Segment segment, Py_ssize_t ordinal)
+    @cython.locals(ordinal=Py_ssize_t, seq="unsigned long long", each=Segment)
+    cdef _relearn(self, Segment segment, Segment found)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    cpdef count_again(self)

@@ -1,0 +1,431 @@
+"""The log of one stream: segments in order, the index over them, and what is durable.
+
+    ``log_reading``   finding and reading
+    ``log_writing``   appending, and commits
+    here              taking messages away, and files that are not needed any more
+
+Always true:  sequences only rise and are never used twice;  what is at or below `committed` survives a
+crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
+Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
+(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Rewriting.run`` is called on one
+thread (docs/concurrency.md).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import logging
+
+from millstream.store.commit import Commit, Overwrite, segment_path
+from millstream.store.compaction import Compaction
+from millstream.store.compression import Compression
+from millstream.store.errors import StoreError
+from millstream.store.filters import bounds, wanted_subjects
+from millstream.store.fs import FileSystem
+from millstream.store.log_writing import LogWriting
+from millstream.store.losses import MOST_LISTED, Damage
+from millstream.store.record import Record, erased_record
+from millstream.store.rewriting import Rewriting
+from millstream.store.segment import Segment
+
+_log = logging.getLogger("millstream.store")
+
+DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
+
+
+class Log(LogWriting):
+    """See the module.  Made by ``recovery.open_log``.
+
+    What takes messages away may have to read tables first.  If that fails (StoreError), what was taken away
+    so far is gone, for good with the next commit, and the rest is as it was.
+    """
+
+    def __init__(self, fs: FileSystem, folder: str, segment_size: int = DEFAULT_SEGMENT_SIZE) -> None:
+        LogWriting.__init__(self, fs, folder, segment_size)
+        self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
+        self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
+        self._compaction: Rewriting | None = None
+
+    # -- opening (see ``recovery``) ---------------------------------------------------------------
+
+    def adopt(self, segment: Segment) -> None:
+        """Take in the next segment found on disk; its subjects are in the index already."""
+        if self._active is not None:
+            self._seal(self._active)
+        self.segments.append(segment)
+        self._bases.append(segment.base_seq)
+        self._active = segment
+        self.messages += segment.count
+        self.record_bytes += segment.all_bytes
+        self.with_headers += segment.with_headers
+        if segment.last_seq > self.last_seq:
+            self.last_seq = segment.last_seq
+        if segment.last_timestamp > self.last_timestamp:
+            self.last_timestamp = segment.last_timestamp
+
+    def settle(self) -> None:
+        """All segments are there: apply what they say about removals, and start from there."""
+        if self.segments:
+            self.first_seq = self.segments[0].base_seq
+        floor = max([segment.floor for segment in self.segments], default=0)
+        if floor:
+            self.remove_below(floor)
+        for segment in list(self.segments):
+            for seq in segment.removals.to_list():
+                target = self.segment_of(seq)
+                ordinal = target.ordinal_of(seq) if target is not None else -1
+                if target is not None and ordinal >= 0:
+                    self._forget(target, ordinal)
+        for segment in list(self.segments):
+            self._retire(segment)
+        self._floor = 0
+        self._advance_first(self.first_seq)
+        self.committed = self.last_seq
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def remove(self, seq: int) -> bool:
+        """Take one message away; False if it is not there."""
+        segment = self.segment_of(seq)
+        if segment is None:
+            return False
+        ordinal = segment.ordinal_of(seq)
+        is_first = seq == self.first_seq
+        if ordinal < 0:
+            if is_first and self.messages:
+                self._advance_first(seq)  # the disk could not be read when it was looked for
+            return False
+        after = self._following(segment, seq) if is_first else 0  # which may fail: before anything changes
+        self._forget(segment, ordinal)
+        self._removing.append(seq)
+        if is_first:
+            self.first_seq = after
+        self._retire(segment)
+        return True
+
+    def remove_below(self, seq: int) -> int:
+        """Take every message below `seq` away; how many there were."""
+        if seq > self.last_seq:
+            return self._remove_all()
+        before = self.messages
+        reached = seq
+        try:
+            for segment in list(self.segments):
+                if segment.base_seq >= seq:
+                    break
+                if segment.live:
+                    reached = segment.base_seq
+                    self.load(segment)
+                    reached = seq
+                    ordinal = segment.next_live(0)
+                    while ordinal < segment.count and segment.seq_at(ordinal) < seq:
+                        self._forget(segment, ordinal)
+                        ordinal = segment.next_live(ordinal + 1)
+                self._retire(segment)
+        finally:  # if a part cannot be read, what lies before it is gone
+            if self.messages != before:
+                self._floor = max(self._floor, reached)
+            self._advance_first(max(reached, self.first_seq))
+        return before - self.messages
+
+    def _remove_all(self) -> int:
+        """However many there are: no message is looked at."""
+        before = self.messages
+        if self.gone is not None:
+            self.gone.extend(self.sequences(self.first_seq, self.last_seq))
+        for segment in list(self.segments):
+            segment.mark_all_removed()
+            self._retire(segment)
+        self.index.clear()
+        self._last_node = None
+        self.messages = self.record_bytes = self.with_headers = 0
+        self.first_seq = self.last_seq + 1
+        if before:
+            self._floor = self.first_seq
+        return before
+
+    def remove_matching(self, pattern: bytes, below: int) -> int:
+        """Take away every message under `pattern` whose sequence is below `below`; how many."""
+        before = self.messages
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if below > highest + 1:
+            below = highest + 1
+        try:
+            for segment in self.segments[self.position_of(lowest) :]:
+                if segment.base_seq >= below:
+                    break
+                if segment.live == 0:
+                    continue
+                self.load(segment)
+                wanted = wanted_subjects(segment, pattern)
+                if wanted is None:
+                    continue
+                ordinal = segment.next_match(0, wanted)
+                while ordinal < segment.count and segment.seq_at(ordinal) < below:
+                    self._removing.append(segment.seq_at(ordinal))
+                    self._forget(segment, ordinal)
+                    ordinal = segment.next_match(ordinal + 1, wanted)
+                self._retire(segment)
+        finally:
+            if self.messages != before:
+                self._advance_first(self.first_seq)
+        return before - self.messages
+
+    def erase(self, seq: int) -> bool:
+        """Remove a message; the next commit also overwrites its content on disk."""
+        segment = self.segment_of(seq)
+        if segment is None:
+            return False
+        ordinal = segment.ordinal_of(seq)
+        if ordinal < 0:
+            return False
+        record = Record()
+        if not self._look(segment, ordinal, record):
+            return False
+        offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
+        self.overwrite(segment, offset, erased_record(seq, record.timestamp, size, offset))
+        self._erasing.append(seq)
+        return self.remove(seq)
+
+    def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
+        """Have the next commit destroy what is there."""
+        segment.pins += 1  # its file stays open for the thread that will do it
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True
+        self._work.overwrites.append(Overwrite(segment, offset, data))
+
+    def _forget(self, segment: Segment, ordinal: int) -> None:
+        """Take a live message out of every count."""
+        size = segment.size_of(ordinal)
+        if segment.has_headers(ordinal):
+            self.with_headers -= 1
+        self.index.discount(segment.subject_at(ordinal), segment.seq_at(ordinal))
+        if self.gone is not None:
+            self.gone.append(segment.seq_at(ordinal))
+        segment.mark_removed(ordinal, size)
+        self._last_node = None
+        self.messages -= 1
+        self.record_bytes -= size
+
+    def _following(self, segment: Segment, seq: int) -> int:
+        """What is the first message when `seq`, which is in `segment`, is gone."""
+        segment.pins += 1  # its tables stay, however many others are brought in
+        try:
+            return self.next_seq(seq + 1) or self.last_seq + 1
+        finally:
+            segment.pins -= 1
+
+    def _advance_first(self, seq: int) -> None:
+        """Nothing is left below `seq`.  If it cannot be read what is, ``remove`` of the first looks again."""
+        try:
+            found = self.next_seq(seq) if self.messages else 0
+        except StoreError as error:
+            _log.error("%s", error)
+            found = max(seq, next(each.base_seq for each in self.segments if each.live))
+        self.first_seq = found or self.last_seq + 1
+
+    # -- segments go ------------------------------------------------------------------------------
+
+    def _retire(self, segment: Segment) -> None:
+        """A sealed segment without live messages is not needed, unless for what it says of others."""
+        if not segment.sealed or segment.live or segment.held:
+            return
+        # Not before it is written: a file is complete when the next one is there.
+        if segment.pending.size or segment.writing is not None or segment not in self.segments:
+            return
+        needed = self._needed_removals(segment)
+        if len(needed) * 6 < segment.size:  # otherwise saying it again saves no room
+            self._drop(segment)
+
+    def end_commit(self, commit: Commit) -> None:
+        """The commit's ``run`` returned."""
+        LogWriting.end_commit(self, commit)
+        for segment, _ in commit.parts:
+            self._retire(segment)
+        self.tables.trim()
+
+    def hold(self, segment: Segment) -> None:
+        """Keep the segment and its file as they are until ``release`` (see ``frozen``)."""
+        segment.held += 1
+        segment.pins += 1
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True
+
+    def release(self, segment: Segment) -> None:
+        """Whoever held the segment does not need it any more."""
+        segment.held -= 1
+        segment.pins -= 1
+        if self._closed and not segment.held:
+            segment.close()
+            return
+        self._retire(segment)
+
+    def move(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self.folder = folder
+        self.tables.move(folder)
+
+    def _needed_removals(self, segment: Segment) -> list[int]:
+        """What it says was removed, and still lies in the file of another."""
+        return [seq for seq in segment.removals.to_list() if self._lies_elsewhere(seq, segment)]
+
+    def _drop(self, segment: Segment) -> None:
+        position = self.segments.index(segment)
+        del self.segments[position]
+        del self._bases[position]
+        segment.epoch += 1
+        self.tables.drop(segment)
+        self._last_node = None
+        # What its removals were about may still lie in older files: say it again.
+        self._removing.extend(self._needed_removals(segment))
+        if segment.floor > self.segments[0].base_seq:
+            self._floor = max(self._floor, segment.floor)
+        if self._compaction is not None and self._compaction.segment is segment:
+            self._compaction.cancelled = True  # its end dooms the segment
+        else:
+            self._doom(segment)
+        for other in list(self.segments):
+            if other.live == 0:  # it was kept for what it says of this one, perhaps
+                self._retire(other)
+
+    def _doom(self, segment: Segment) -> None:
+        self._doomed.append(segment)
+        for waiting in (self._work.unsynced, self._work.unsummarized):
+            if segment in waiting:
+                waiting.remove(segment)
+
+    def _lies_elsewhere(self, seq: int, segment: Segment) -> bool:
+        """Whether the file of another segment may have `seq`."""
+        position = bisect.bisect_right(self._bases, seq) - 1
+        if position < 0:
+            return False
+        other = self.segments[position]
+        if other is segment or seq > other.last_seq:
+            return False
+        return other.holds(seq) if other.loaded else True
+
+    # -- what reading finds out -------------------------------------------------------------------
+
+    def came_back(self, segment: Segment, found: Segment | None) -> None:
+        if found is not None:
+            self._relearn(segment, found)
+        if not segment.summarized and segment not in self._work.unsummarized:
+            self._work.unsummarized.append(segment)
+
+    def was_erased(self, seq: int) -> None:
+        self.remove(seq)
+
+    def report_damage(self, segment: Segment, ordinal: int) -> None:
+        """Say so, and give the message up."""
+        seq = segment.seq_at(ordinal)
+        if self.remove(seq):
+            path = segment_path(self.folder, segment.number)
+            offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
+            self.losses.add(Damage(path, offset, size, "damaged record", [seq]), 1)
+            _log.error("%s: damaged record, %d bytes at %d, sequence %d is lost", path, size, offset, seq)
+
+    def _relearn(self, segment: Segment, found: Segment) -> None:
+        """Summary and file are damaged, and the file holds less than was known: count again."""
+        gone = set(self._removing)
+        for each in self.segments:
+            gone.update(each.removals.to_list())
+        path = segment_path(self.folder, segment.number)
+        first, last = max(segment.base_seq, self.first_seq), segment.last_seq
+        sequences = _missing(found, first, last, gone)
+        most = max(segment.live - found.count, len(sequences))
+        self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
+        _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
+        segment.become(found)
+        for ordinal in range(segment.count):
+            seq = segment.seq_at(ordinal)
+            if seq in gone or seq < self.first_seq:
+                segment.mark_removed(ordinal, segment.size_of(ordinal))
+        self.count_again()
+
+    def count_again(self) -> None:
+        """Make the index and all counts anew from what the segments hold."""
+        self.index.clear()
+        self._last_node = None
+        self.messages = self.record_bytes = self.with_headers = 0
+        for segment in list(self.segments):
+            self.load(segment)
+            ordinal = segment.next_live(0)
+            while ordinal < segment.count:
+                self.index.add(segment.subject_at(ordinal), segment.seq_at(ordinal))
+                self.messages += 1
+                self.record_bytes += segment.size_of(ordinal)
+                self.with_headers += segment.has_headers(ordinal)
+                ordinal = segment.next_live(ordinal + 1)
+        self._advance_first(self.first_seq)
+
+    # -- compaction (see ``compaction`` and ``compression``) --------------------------------------
+
+    def compaction_candidate(self) -> Segment | None:
+        """A sealed segment that is mostly dead, or to be compressed; None if none, or one is under way."""
+        under_way = self._commit is not None and self._commit.work.folder_changed
+        if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
+            return None  # two files exchanged at once could not vouch for each other
+        for segment in self.segments:
+            if not _is_mostly_dead(segment) and (segment.compressed or not self.block_size):
+                continue
+            if segment.sealed and segment.summarized and not segment.pins and segment.pending.size == 0:
+                return segment
+        return None
+
+    def begin_compaction(self, segment: Segment) -> Rewriting:
+        """Prepare to write a segment anew; ``run`` it elsewhere, then call ``end_compaction``."""
+        self.load(segment)
+        file = self.tables.file(segment)
+        segment.pins += 1
+        if self.block_size and not segment.compressed and not _is_mostly_dead(segment):
+            self._compaction = Compression(self.fs, self.folder, segment, file, self.block_size)
+        else:
+            kept = self._needed_removals(segment)
+            self._compaction = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
+        return self._compaction
+
+    def end_compaction(self, compaction: Rewriting) -> bool:
+        """``run`` returned or raised: put the new file in place; False if it is not to be used."""
+        self._compaction = None
+        segment = compaction.segment
+        segment.pins -= 1
+        if segment not in self.segments:
+            self._doom(segment)
+        for seq in compaction.damaged:
+            ordinal = segment.ordinal_of(seq)
+            if ordinal >= 0:
+                self.report_damage(segment, ordinal)
+        if compaction.cancelled or compaction.file is None or segment not in self.segments:
+            compaction.discard()
+            return False
+        try:
+            compaction.put_in_place()
+        except StoreError:
+            compaction.discard()
+            return False
+        segment.close()
+        segment.file = compaction.file
+        if compaction.fresh is not None:
+            self._exchange_tables(segment, compaction.fresh)
+        segment.compressed = compaction.compressed
+        self._renamed = True
+        return True
+
+    def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
+        gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
+        segment.become(fresh)
+        for ordinal in gone:
+            segment.mark_removed(ordinal, segment.size_of(ordinal))
+        self._work.unsummarized.append(segment)
+
+
+def _is_mostly_dead(segment: Segment) -> bool:
+    # With some dead messages at least: what else is needed may be more than one that is alive, for ever.
+    return 0 < segment.live < segment.count and segment.live_bytes * 2 < segment.size
+
+
+def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:
+    """What should be there and is not, the first ones of it."""
+    missing = (seq for seq in range(first, last + 1) if seq not in gone and not found.holds(seq))
+    return list(itertools.islice(missing, MOST_LISTED))

@@ -1,0 +1,60 @@
+cimport cython
+
+from millstream.store.index cimport SubjectIndex, SubjectNode
+from millstream.store.record cimport Record
+from millstream.store.segment cimport Segment
+
+cdef int _WHOLE
+
+cdef class LogReading:
+    cdef readonly object fs
+    cdef readonly str folder
+    cdef readonly SubjectIndex index
+    cdef readonly object losses
+    cdef public unsigned long long first_seq
+    cdef public unsigned long long last_seq
+    cdef public long long last_timestamp
+    cdef public Py_ssize_t messages
+    cdef public Py_ssize_t record_bytes
+    cdef public Py_ssize_t with_headers
+    cdef readonly unsigned long long committed
+    cdef readonly list segments
+    cdef readonly object tables
+    cdef list _bases
+
+    cpdef came_back(self, Segment segment, Segment found)
+    cpdef was_erased(self, unsigned long long seq)
+    cpdef report_damage(self, Segment segment, Py_ssize_t ordinal)
+    @cython.locals(position=Py_ssize_t)
+    cpdef Py_ssize_t position_of(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, position=Py_ssize_t)
+    cpdef Segment segment_of(self, unsigned long long seq)
+    cpdef load(self, Segment segment)
+    @cython.locals(segment=Segment)
+    cpdef bint has(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t)
+    cpdef unsigned long long next_seq(self, unsigned long long seq) except? 0
+    @cython.locals(
+        segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
+        lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
+    )
+    cpdef unsigned long long next_match(self, unsigned long long seq, bytes pattern) except? 0
+    @cython.locals(
+        segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
+        lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
+    )
+    cpdef unsigned long long last_match(self, unsigned long long seq, bytes pattern) except? 0
+    @cython.locals(node=SubjectNode)
+    cpdef unsigned long long first_of(self, bytes subject) except? 0
+    @cython.locals(node=SubjectNode)
+    cpdef unsigned long long last_of(self, bytes subject) except? 0
+    @cython.locals(segment=Segment, record=Record, ordinal=Py_ssize_t)
+    cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t)
+    cdef Py_ssize_t _ordinal_at_time(self, Segment segment, long long timestamp, Record record) except -1
+    cpdef bint get(self, unsigned long long seq, Record record) except -1
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    cpdef bint peek(self, unsigned long long seq, Record record) except -1
+    @cython.locals(offset=Py_ssize_t, size=Py_ssize_t, seq="unsigned long long", data=bytes, verify=bint, found=int)
+    cdef bint _look(self, Segment segment, Py_ssize_t ordinal, Record record) except -1
+    cdef bytes _bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t size)

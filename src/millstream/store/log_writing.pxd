@@ -1,0 +1,47 @@
+cimport cython
+
+from millstream.store.index cimport SubjectNode
+from millstream.store.log_reading cimport LogReading
+from millstream.store.segment cimport Segment
+
+cdef int _REMOVED
+cdef int _FLOOR
+cdef int _SKIP
+cdef int _MESSAGE
+cdef int _ERASE
+cdef unsigned long long _FARTHEST_JUMP
+
+cdef class LogWriting(LogReading):
+    cdef public bint keeps_recent
+    cdef public object recent
+    cdef Py_ssize_t _segment_size
+    cdef Segment _active
+    cdef bytes _last_subject
+    cdef SubjectNode _last_node
+    cdef object _commit
+    cdef bint _closed
+    cdef list _removing
+    cdef list _erasing
+    cdef unsigned long long _floor
+    cdef list _doomed
+    cdef bint _doubt
+    cdef bint _renamed
+    cdef object _work
+
+    @cython.locals(segment=Segment, node=SubjectNode, seq="unsigned long long", total=Py_ssize_t)
+    cpdef unsigned long long append(
+        self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
+        long long timestamp, int marks,
+    ) except 0
+    @cython.locals(segment=Segment)
+    cpdef skip_to(self, unsigned long long seq, long long timestamp)
+    @cython.locals(segment=Segment)
+    cdef Segment _writable(self)
+    cdef Segment _roll(self)
+    cdef unsigned long long _next_number(self)
+    @cython.locals(segment=Segment)
+    cpdef Segment begin_segment(self, unsigned long long number)
+    cdef _seal(self, Segment segment)
+    cdef _log_removals(self)
+    @cython.locals(segment=Segment, body=bytes, total=Py_ssize_t)
+    cdef _log_list(self, int kind, list seqs)

@@ -1,0 +1,277 @@
+"""Appending to a log, and commits: what gathers in memory, and how it becomes durable.
+
+    append, remove ──▶ pending ──begin_commit──▶ Commit.run (write, fdatasync) ──end_commit──▶ committed
+
+Appending changes memory at once and gathers bytes; ``begin_commit`` hands those, and what was removed, to
+a ``Commit``, whose ``run`` writes and syncs them in whatever thread it is called in, and ``end_commit`` makes
+it count.  Meanwhile the next batch gathers.  One commit is under way at a time.
+
+Not here: what a removal does to segments (``log``), and the writing itself (``commit``).
+"""
+
+from __future__ import annotations
+
+from millstream.store.commit import Commit, Work
+from millstream.store.fs import FileSystem
+from millstream.store.index import SubjectNode
+from millstream.store.log_reading import LogReading
+from millstream.store.numbers import pack_rising
+from millstream.store.recent import Recent
+from millstream.store.record import Kind
+from millstream.store.scan import FARTHEST_JUMP
+from millstream.store.segment import Segment
+
+_REMOVED = int(Kind.REMOVED)
+_FLOOR = int(Kind.FLOOR)
+_SKIP = int(Kind.SKIP)
+_MESSAGE = int(Kind.MESSAGE)
+_ERASE = int(Kind.ERASE)
+_FARTHEST_JUMP = FARTHEST_JUMP
+
+
+class LogWriting(LogReading):
+    """What ``Log`` can do without taking anything away."""
+
+    def __init__(self, fs: FileSystem, folder: str, segment_size: int) -> None:
+        LogReading.__init__(self, fs, folder)
+        self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
+        self.recent: Recent | None = None
+        self._segment_size = segment_size
+        self._active: Segment | None = None
+        self._last_subject: bytes | None = None
+        self._last_node: SubjectNode | None = None
+        self._commit: Commit | None = None
+        self._closed = False
+        # For the next commit:
+        self._removing: list[int] = []
+        self._erasing: list[int] = []
+        self._floor = 0
+        self._doomed: list[Segment] = []
+        self._doubt = False  # something that counts already may not survive a power cut
+        self._renamed = False  # a compacted file took the place of another
+        self._work = Work()  # and what the commits before it left
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def append(
+        self,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+        timestamp: int,
+        marks: int,
+    ) -> int:
+        """Store ``source[start:start + size]``, of which the first part are headers; its sequence."""
+        segment = self._active
+        if segment is None or segment.size >= self._segment_size:
+            segment = self._roll()
+        seq = self.last_seq + 1
+        total = segment.write(_MESSAGE, seq, timestamp, subject, source, start, header_size, size)
+        segment.note(seq, timestamp, subject, header_size > 0, total)
+        if marks:
+            segment.marks |= marks
+        node = self._last_node
+        if node is not None and subject == self._last_subject:
+            self.index.count_one(node, seq)
+        else:
+            self._last_node = self.index.add(subject, seq)
+            self._last_subject = subject
+        if self.messages == 0:
+            self.first_seq = seq
+        self.last_seq = seq
+        self.last_timestamp = timestamp
+        self.messages += 1
+        self.record_bytes += total
+        if header_size > 0:
+            self.with_headers += 1
+        return seq
+
+    def skip_to(self, seq: int, timestamp: int) -> None:
+        """Use up all sequences up to and including `seq` without storing anything."""
+        if seq <= self.last_seq:
+            raise ValueError(f"sequence {seq} is used up already")
+        if seq - self.last_seq > _FARTHEST_JUMP:
+            self.last_seq = seq
+            # The new file says where it begins, the number left out that this is no loss.
+            segment = self.begin_segment(self._next_number() + 1)
+        else:
+            segment = self._writable()
+        segment.note_other(segment.write(_SKIP, seq, timestamp, b"", b"", 0, 0, 0))
+        segment.last_seq = seq
+        self.last_seq = seq
+        self.last_timestamp = timestamp
+        if self.messages == 0:
+            self.first_seq = seq + 1
+
+    def _writable(self) -> Segment:
+        segment = self._active
+        if segment is None or segment.size >= self._segment_size:
+            segment = self._roll()
+        return segment
+
+    def _roll(self) -> Segment:
+        return self.begin_segment(self._next_number())
+
+    def _next_number(self) -> int:
+        return self._active.number + 1 if self._active is not None else 1
+
+    def begin_segment(self, number: int) -> Segment:
+        """Seal the active segment and begin another."""
+        if self._active is not None:
+            self._seal(self._active)
+        segment = Segment(number, self.last_seq + 1)
+        self.segments.append(segment)
+        self._bases.append(segment.base_seq)
+        self._active = segment
+        return segment
+
+    def _seal(self, segment: Segment) -> None:
+        segment.sealed = True
+        if segment.loaded:
+            self.tables.keep(segment)
+        if not segment.summarized:
+            self._work.unsummarized.append(segment)
+
+    # -- committing -------------------------------------------------------------------------------
+
+    @property
+    def committing(self) -> bool:
+        """A commit is under way."""
+        return self._commit is not None
+
+    @property
+    def uncommitted(self) -> bool:
+        """There is something for the next commit."""
+        return bool(
+            self._removing
+            or self._erasing
+            or self._floor
+            or self._doomed
+            or self._renamed
+            or self._doubt
+            or (self._active is not None and self._active.pending.size)
+        )
+
+    def begin_commit(self, *, flush: bool = False) -> Commit | None:
+        """What there is to write; None if nothing, or if a commit is under way.
+
+        `flush`: what earlier commits only wrote, or could not tidy up, is reason enough.
+        """
+        if self._commit is not None or self._active is None:
+            return None
+        if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
+            return None
+        if self._removing or self._erasing or self._floor:
+            self._log_removals()
+        changed = self._changed()
+        work, self._work = self._work, Work()
+        work.unsynced = [each for each in work.unsynced if each not in changed]
+        work.doomed += self._doomed
+        work.folder_changed = work.folder_changed or self._renamed
+        self._doomed = []
+        self._renamed = False
+        self._doubt = False
+        self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
+        return self._commit
+
+    def _changed(self) -> list[Segment]:
+        """Segments with something to write: always the last ones."""
+        changed: list[Segment] = []
+        for segment in reversed(self.segments):
+            if segment.pending.size == 0:
+                break
+            changed.append(segment)
+        changed.reverse()
+        return changed
+
+    def end_commit(self, commit: Commit) -> None:
+        """The commit's ``run`` returned."""
+        self.committed = commit.last_seq
+        work = commit.work
+        for segment, _ in commit.parts:
+            segment.writing = None
+        self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
+        if commit.synced and not work.is_nothing():
+            for each in work.overwrites:
+                each.segment.pins -= 1
+            for segment in commit.removed:
+                segment.close()
+            for segment in commit.summarized:
+                segment.summarized = True
+                segment.forget_sums()
+            work = Work(
+                unsummarized=[each for each in work.unsummarized if not each.summarized],
+                doomed=[] if commit.removed else work.doomed,
+            )
+        elif not commit.synced:
+            work.unsynced += [segment for segment, _ in commit.parts]
+        self._finish(commit, work)
+
+    def fail_commit(self, commit: Commit) -> None:
+        """The commit's ``run`` raised: nothing of it counts; its bytes are kept for another try."""
+        commit.give_back()
+        self._finish(commit, commit.work)
+
+    def _finish(self, commit: Commit, left: Work) -> None:
+        """Put what was left undone in front of what gathered since."""
+        self._commit = None
+        since = self._work
+        # Publishers wait for this, and nearly always there is nothing.
+        if commit.folder_changed or not (left.is_nothing() and since.is_nothing()):
+            self._work = self._together(commit, left, since)
+        if self._closed:
+            self.close()
+
+    def _together(self, commit: Commit, left: Work, since: Work) -> Work:
+        gone = set(left.doomed) | set(self._doomed) | set(commit.removed)
+        return Work(
+            [each for each in dict.fromkeys(left.unsynced + since.unsynced) if each not in gone],
+            left.overwrites + since.overwrites,
+            [each for each in dict.fromkeys(left.unsummarized + since.unsummarized) if each not in gone],
+            left.doomed + since.doomed,
+            commit.folder_changed or since.folder_changed,
+        )
+
+    def _log_removals(self) -> None:
+        if self._removing and min(self._removing) < self.first_seq:
+            self._floor = max(self._floor, self.first_seq)
+        if self._floor:
+            segment = self._writable()
+            segment.note_other(segment.write(_FLOOR, self._floor, self.last_timestamp, b"", b"", 0, 0, 0))
+            segment.floor = max(segment.floor, self._floor)
+        self._log_list(_REMOVED, sorted({seq for seq in self._removing if seq >= self._floor}))
+        self._log_list(_ERASE, sorted(self._erasing))
+        self._removing = []
+        self._erasing = []
+        self._floor = 0
+
+    def _log_list(self, kind: int, seqs: list[int]) -> None:
+        if not seqs:
+            return
+        segment = self._writable()
+        body = pack_rising(seqs)
+        total = segment.write(kind, len(seqs), self.last_timestamp, b"", body, 0, 0, len(body))
+        segment.note_other(total)
+        segment.removals.extend(seqs)
+
+    def doubt(self, segment: Segment) -> None:
+        """What was found in the segment could not be synced: the next commit writes and syncs it."""
+        segment.doubtful = True
+        self._work.unsynced.append(segment)
+        self._work.folder_changed = True
+        self._doubt = True
+
+    def close(self) -> None:
+        """Close all files; if a commit is running, when it has ended.
+
+        Those of segments that are held are closed when they are released: a descriptor that is closed under
+        a reader's hands may be another file's the next moment.
+        """
+        self._closed = True
+        if self._commit is not None and self._commit.running:
+            return
+        for segment in [*self.segments, *self._doomed, *self._work.doomed]:
+            if not segment.held:
+                segment.close()

@@ -1,0 +1,174 @@
+"""Lists of unsigned numbers in little room: in memory as an array of C would be, on disk as differences."""
+
+import cython
+
+from millstream.base.buffer import GrowingBuffer, read_little
+
+
+class Numbers(GrowingBuffer):
+    """Grows at its end; its bytes are its file format (little-endian)."""
+
+    def __init__(self, width: int, data: bytes = b"") -> None:
+        GrowingBuffer.__init__(self)
+        self.width = width
+        self.count = len(data) // width
+        self.append(data)
+
+    def push(self, value: int) -> None:
+        self.reserve(self.width)
+        self.put_little(value, self.width)
+        self.count += 1
+
+    def set(self, index: int, value: int) -> None:
+        """Replace the number at `index`, which must be there."""
+        size = self.size
+        self.size = index * self.width
+        self.put_little(value, self.width)
+        self.size = size
+
+    def extend(self, values: list[int]) -> None:
+        for value in values:
+            self.push(value)
+
+    def push_sums(self, first: int, data: bytes, at: int, width: int, count: int) -> None:
+        """Push `count` numbers: `first`, and each time the last one plus the next of those in `data`.
+
+        Those are little-endian, of `width` bytes, and begin at `at`.  For numbers of four bytes.
+        """
+        self._check_source(data, at, width, count)
+        self.reserve(4 * count)
+        p = data
+        out = self._store
+        value = first
+        for index in range(count):
+            _put(out, self.size + 4 * index, value)
+            value += _little(p, at + index * width, width)
+        self.size += 4 * count
+        self.count += count
+
+    def push_shifted(self, data: bytes, at: int, width: int, count: int, top_bit: int) -> None:
+        """Push `count` numbers from `data`, shifted right by one; the bit that falls out becomes `top_bit`.
+
+        If `width` is 0 they are all the same, four bytes at `at`.  For numbers of four bytes.
+        """
+        self._check_source(data, at, width or 4, count if width else 1)
+        self.reserve(4 * count)
+        p = data
+        out = self._store
+        for index in range(count):
+            value = _little(p, at + index * width, width) if width else _little(p, at, 4)
+            _put(out, self.size + 4 * index, (value >> 1) | (top_bit if value & 1 else 0))
+        self.size += 4 * count
+        self.count += count
+
+    def _check_source(self, data: bytes, at: int, width: int, count: int) -> None:
+        if self.width != 4 or not 0 < width <= 4 or at < 0 or count < 0 or at + width * count > len(data):
+            raise ValueError("there are not so many numbers")
+
+    def to_list(self) -> list[int]:
+        return [self.at(index) for index in range(self.count)]
+
+    def at(self, index: int) -> int:
+        """The number at `index`, which must be there."""
+        return read_little(self._store, index * self.width, self.width)
+
+    def first_not_below(self, value: int) -> int:
+        """The index of the first number that is not below `value`; numbers must rise."""
+        low = 0
+        high = self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.at(middle) < value:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def next_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
+        """The first index from `start` on whose number, cut to `mask`, has its flag set; else `end`.
+
+        For numbers of four bytes: the loop behind every filter, so it does nothing but that.
+        """
+        p = self._store
+        f = flags
+        known = len(flags)
+        for index in range(start, end):
+            at = 4 * index
+            number = p[at + 3]
+            number = number << 8 | p[at + 2]
+            number = number << 8 | p[at + 1]
+            number = (number << 8 | p[at]) & mask
+            if number < known and f[number]:
+                return index
+        return end
+
+    def count_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
+        """How many of those from `start` to before `end` ``next_flagged`` would find."""
+        p = self._store
+        f = flags
+        known = len(flags)
+        found = 0
+        for index in range(start, end):
+            at = 4 * index
+            number = p[at + 3]
+            number = number << 8 | p[at + 2]
+            number = number << 8 | p[at + 1]
+            number = (number << 8 | p[at]) & mask
+            if number < known and f[number]:
+                found += 1
+        return found
+
+
+def _put(p: bytearray, at: int, value: int) -> None:
+    """Four bytes, without going through the buffer for each number."""
+    p[at] = value & 0xFF
+    p[at + 1] = (value >> 8) & 0xFF
+    p[at + 2] = (value >> 16) & 0xFF
+    p[at + 3] = (value >> 24) & 0xFF
+
+
+def _little(p: bytes, at: int, width: int) -> int:
+    if cython.compiled:
+        value = p[at]
+        if width == 2:
+            value |= p[at + 1] << 8
+        elif width == 4:
+            value |= (p[at + 1] << 8) | (p[at + 2] << 16)
+            value |= p[at + 3] << 24
+        elif width == 3:
+            value |= (p[at + 1] << 8) | (p[at + 2] << 16)
+        return value
+    return int.from_bytes(p[at : at + width], "little")
+
+
+def pack_rising(values: list[int]) -> bytes:
+    """Rising numbers as differences, seven bits a byte."""
+    out = bytearray()
+    last = 0
+    for value in values:
+        rest = value - last
+        last = value
+        while rest >= 0x80:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def unpack_rising(data: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """The numbers that ``pack_rising`` packed, and where they end; ValueError if they are cut."""
+    values = []
+    last = 0
+    for _ in range(count):
+        shift = 0
+        while True:
+            if position >= len(data) or shift > 63:
+                raise ValueError("these are not packed numbers")
+            byte = data[position]
+            position += 1
+            last += (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        values.append(last)
+    return values, position

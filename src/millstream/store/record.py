@@ -1,0 +1,233 @@
+"""One record of a log: how it is written and how it is read.
+
+Little-endian:
+
+    +----------+---------+---------+---------+----------+------------+---------+---------+------+
+    | size u32 | crc u32 | seq u64 | ts  i64 | slen u16 | [hlen u32] | subject | headers | body |
+    +----------+---------+---------+---------+----------+------------+---------+---------+------+
+      kind in its top 4 bits     ns since 1970                only kind HEADERS
+
+`size` counts the whole record.  The checksum (CRC-32C) covers everything behind it; size, kind and the
+record's own place in its file are mixed in.  So a record whose length was damaged does not pass by
+accident, and neither does the image of a record inside somebody's payload, which matters when a
+damaged file is searched for the next sound one.
+
+    MESSAGE, HEADERS  a stored message
+    REMOVED           the body lists `seq` sequences that are no longer there (``numbers.pack_rising``)
+    FLOOR             everything below `seq` is gone
+    SKIP              sequences up to and including `seq` are used up without a message
+    ERASED            was a message; its content was overwritten on request
+    ERASE             as REMOVED, and the content of these is to be overwritten
+
+Not here: where a record lies (``segment``), what removing one means (``log``).
+"""
+
+import os
+from enum import IntEnum
+
+import cython
+
+from millstream.base.buffer import GrowingBuffer, read_little
+from millstream.store.checksum import crc_of
+
+
+class Kind(IntEnum):
+    MESSAGE = 0
+    HEADERS = 1
+    REMOVED = 2
+    FLOOR = 3
+    SKIP = 4
+    ERASED = 5
+    ERASE = 6
+
+
+MAX_RECORD = (1 << 28) - 1
+MAX_SUBJECT = (1 << 16) - 1
+HEADER_SIZE = 26
+
+_MESSAGE = int(Kind.MESSAGE)
+_HEADERS = int(Kind.HEADERS)
+_ERASED = int(Kind.ERASED)
+_LAST_KIND = int(Kind.ERASE)
+_HEADER_SIZE = HEADER_SIZE
+_SIZE_MASK = MAX_RECORD
+_MAX_SUBJECT = MAX_SUBJECT
+_KIND_SHIFT = 28
+
+WHOLE = 1  # a record is there and sound
+CUT = 0  # the bytes end before the record does
+DAMAGED = -1  # what is there is no record
+_WHOLE = WHOLE
+_CUT = CUT
+_DAMAGED = DAMAGED
+
+
+def record_size(subject_size: int, header_size: int, body_size: int) -> int:
+    """Bytes of a message's record; `header_size` 0: without headers."""
+    return _HEADER_SIZE + (4 + header_size if header_size > 0 else 0) + subject_size + body_size
+
+
+class RecordBuffer(GrowingBuffer):
+    """Records to be written; checksums are put in by ``seal``, which may run in another thread."""
+
+    def __init__(self) -> None:
+        GrowingBuffer.__init__(self)
+        self.base = 0  # where its first byte will lie in the file
+        self._sealed = 0
+
+    def add(
+        self,
+        kind: int,
+        seq: int,
+        timestamp: int,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+    ) -> int:
+        """Write one record whose headers and body are ``source[start:start + size]``; its size."""
+        subject_size = len(subject)
+        total = _HEADER_SIZE + subject_size + size
+        if header_size > 0:
+            total += 4
+            if kind == _MESSAGE:
+                kind = _HEADERS
+        if start < 0 or size < 0 or header_size > size or start + size > len(source):
+            raise ValueError("headers and body do not lie within their source")
+        if subject_size > _MAX_SUBJECT or total > _SIZE_MASK:
+            raise ValueError(f"a record cannot have {total} bytes, or a subject of {subject_size}")
+        self.reserve(total)
+        self.put_little(total | (kind << _KIND_SHIFT), 4)
+        self.put_little(0, 4)
+        self.put_little(seq, 8)
+        self.put_little(timestamp, 8)
+        self.put_little(subject_size, 2)
+        if header_size > 0:
+            self.put_little(header_size, 4)
+        self.put(subject, 0, subject_size)
+        self.put(source, start, size)
+        return total
+
+    def seal(self) -> None:
+        """Fill in the checksums of all records added since the last time."""
+        p = self._store
+        end = self.size
+        at = self._sealed
+        base = self.base
+        with cython.nogil:  # the loop thread goes on meanwhile
+            seal_records(p, at, end, base)
+        self._sealed = end
+
+    def slice(self, start: int, size: int) -> bytes:
+        """A copy of some of the bytes."""
+        return bytes(self._store[start : start + size])
+
+
+def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
+    """Fill in the checksums of the records in ``p[at:end]``, which will lie behind `base` in their file."""
+    while at < end:
+        size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
+        crc = _crc_of_record(p, at, size, base + at)
+        p[at + 4] = crc & 0xFF
+        p[at + 5] = (crc >> 8) & 0xFF
+        p[at + 6] = (crc >> 16) & 0xFF
+        p[at + 7] = (crc >> 24) & 0xFF
+        at += size
+
+
+def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:
+    """A record of the same size that says nothing but its sequence and time."""
+    buffer = RecordBuffer()
+    buffer.base = position
+    noise = os.urandom(size - _HEADER_SIZE)
+    buffer.add(int(Kind.ERASED), seq, timestamp, b"", noise, 0, 0, len(noise))
+    buffer.seal()
+    return buffer.take()
+
+
+def moved_record(data: bytes, position: int, new_position: int) -> bytes:
+    """The record `data` that lay at `position` as it must be at another place of another file."""
+    crc = int.from_bytes(data[4:8], "little") ^ position ^ new_position
+    return data[:4] + crc.to_bytes(4, "little") + data[8:]
+
+
+def _crc_of_record(p: bytes | bytearray, at: int, size: int, position: int) -> int:
+    """Size and kind take part through their own bytes, the checksum field does not."""
+    return crc_of(p, at + 8, at + size) ^ crc_of(p, at, at + 4) ^ position
+
+
+class Record:
+    """A view of one record in `buf`: valid as long as nobody calls ``read`` on it again."""
+
+    def __init__(self) -> None:
+        self.buf = b""
+        self.kind = 0
+        self.start = 0
+        self.size = 0
+        self.seq = 0
+        self.timestamp = 0
+        self.subject_start = 0
+        self.subject_size = 0
+        self.header_size = 0  # 0: no headers
+        self.body_start = 0  # of headers and payload together
+        self.body_size = 0
+
+    def read(self, buf: bytes, at: int, end: int, verify: bool, base: int = 0) -> int:
+        """Look at the record at `at`: WHOLE, CUT or DAMAGED; `base` is where `buf` begins in its file."""
+        if end - at < _HEADER_SIZE:
+            return _CUT
+        p = buf
+        first = p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)
+        size = first & _SIZE_MASK
+        kind = (first & 0xFFFFFFFF) >> _KIND_SHIFT
+        subject_size = p[at + 24] | (p[at + 25] << 8)
+        if kind > _LAST_KIND or size < _HEADER_SIZE + subject_size:
+            return _DAMAGED
+        if end - at < size:
+            return _CUT
+        if verify and read_little(p, at + 4, 4) != _crc_of_record(p, at, size, base + at):
+            return _DAMAGED
+        position = at + _HEADER_SIZE
+        header_size = 0
+        if kind == _HEADERS:
+            if size < _HEADER_SIZE + subject_size + 4:
+                return _DAMAGED
+            header_size = read_little(p, position, 4)
+            position += 4
+            if header_size > size - _HEADER_SIZE - 4 - subject_size:
+                return _DAMAGED
+        self.buf = buf
+        self.kind = kind
+        self.start = at
+        self.size = size
+        self.seq = read_little(p, at + 8, 8)
+        self.timestamp = _read_signed(p, at + 16)
+        self.subject_start = position
+        self.subject_size = subject_size
+        self.header_size = header_size
+        self.body_start = position + subject_size
+        self.body_size = at + size - self.body_start
+        return _WHOLE
+
+    def is_message(self) -> bool:
+        return self.kind <= _HEADERS
+
+    def is_numbered(self) -> bool:
+        """Whether it is or was a message: its sequence is its own."""
+        return self.kind <= _HEADERS or self.kind == _ERASED
+
+    def subject(self) -> bytes:
+        return self.buf[self.subject_start : self.subject_start + self.subject_size]
+
+    def headers(self) -> bytes:
+        return self.buf[self.body_start : self.body_start + self.header_size]
+
+    def payload(self) -> bytes:
+        return self.buf[self.body_start + self.header_size : self.body_start + self.body_size]
+
+
+def _read_signed(p: bytes | bytearray, at: int) -> int:
+    if cython.compiled:
+        return read_little(p, at, 8)  # the type says the rest
+    return int.from_bytes(p[at : at + 8], "little", signed=True)

@@ -1,0 +1,387 @@
+"""Opening a log: from summaries where they are sound, from the files where they are not.
+
+The last segment is always read from its file, because it was growing.  A tail that was torn by a crash
+is cut off behind the last whole record; damage anywhere else is stepped over and reported.  Then
+what was removed is removed again.
+
+A sequence that may have been given to a message is not given to another one: where the end of the last
+file is damaged, as many sequences are skipped as it can have held.  (A file that somebody cut short
+looks like one whose last write did not finish; that cannot be told.)
+
+The rules, with what each of them is good for, are in ``docs/formats/log.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import re
+from dataclasses import dataclass
+
+from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
+from millstream.store.commit import segment_path, summary_path
+from millstream.store.errors import StoreError
+from millstream.store.fs import File, FileSystem
+from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
+from millstream.store.losses import MOST_LISTED, Damage
+from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
+from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
+from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
+from millstream.store.summary import Summary, decode, load_tables
+
+_log = logging.getLogger("millstream.store")
+
+_SKIP = int(Kind.SKIP)
+_NAME = re.compile(r"(\d{10})\.(log|sum)$")
+_UNFINISHED = re.compile(r"\d{10}\.(log|log\.erase|sum)\.new$")
+
+
+def open_log(
+    fs: FileSystem,
+    folder: str,
+    *,
+    segment_size: int = DEFAULT_SEGMENT_SIZE,
+    first_seq: int = 1,
+    block_size: int = 0,
+) -> Log:
+    """The log in `folder`, made if there is none; `first_seq` is for one that is made.
+
+    `block_size`: see ``Log``; segments that are compressed can be read whatever it is.
+    """
+    fs.make_folder(folder)
+    log = Log(fs, folder, segment_size)
+    log.block_size = block_size
+    log.last_seq = first_seq - 1
+    log.first_seq = first_seq
+    Recovery(log, segment_size).run()
+    return log
+
+
+class Recovery:
+    """One opening."""
+
+    def __init__(self, log: Log, segment_size: int) -> None:
+        self._log = log
+        self._fs = log.fs
+        self._folder = log.folder
+        self._segment_size = segment_size
+        self._gaps: list[tuple[Segment, Gap, str]] = []
+        self._erase: list[int] = []
+        self._unsynced = False  # the names of files may not be durable
+        self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
+
+    def run(self) -> None:
+        logs, summaries = self._list()
+        for number in logs:
+            may_grow = number == logs[-1] and number not in summaries
+            tail, self._tail = self._tail, None
+            segment = self._open(number, may_grow=may_grow)
+            self._check_end(tail, segment)
+            self._log.adopt(segment)
+        if self._log.segments and self._log.segments[-1].sealed:
+            self._begin_after_missing(max([*logs, *summaries]) + 1)
+        orphans = sorted(summaries - set(logs))
+        known = self._known_removals() if orphans or self._gaps else _Removed(0, set())
+        self._log.settle()
+        for segment, gap, reason in self._gaps:
+            lost = known.count_alive(gap)
+            if (gap.size or lost) and not self._was_being_erased(gap):
+                self._report(segment.number, gap, reason, lost, known.first_alive(gap))
+        for number in orphans:
+            self._check_orphan(number, known)
+        self._erase_again()
+        if self._unsynced:
+            self._sync_names()
+
+    def _list(self) -> tuple[list[int], set[int]]:
+        """The numbers of all segments and of all summaries; what a crash left unfinished goes."""
+        logs: list[int] = []
+        summaries: set[int] = set()
+        for name in self._fs.list(self._folder):
+            match = _NAME.match(name)
+            if match is not None:
+                number = int(match[1])
+                if match[2] == "log":
+                    logs.append(number)
+                else:
+                    summaries.add(number)
+            elif _UNFINISHED.match(name):
+                with contextlib.suppress(StoreError):
+                    self._fs.remove(f"{self._folder}/{name}")
+        return sorted(logs), summaries
+
+    # -- one segment ------------------------------------------------------------------------------
+
+    def _open(self, number: int, *, may_grow: bool) -> Segment:
+        """`may_grow`: it is the last one, and nothing says that it was sealed."""
+        file = open_segment_file(self._fs, segment_path(self._folder, number))
+        compressed = isinstance(file, BlockFile)
+        is_last = may_grow and not compressed  # what is compressed was sealed, and the last one is lost
+        summary = self._sound_summary(number, file) if not is_last else None
+        if summary is not None:
+            file.close()
+            segment = self._from_summary(summary)
+        else:
+            segment = self._from_file(number, file, is_last=is_last)
+        segment.compressed = compressed
+        return segment
+
+    def _sound_summary(self, number: int, file: File) -> Summary | None:
+        try:
+            summary = decode(self._fs.read_all(summary_path(self._folder, number)))
+        except StoreError:
+            return None
+        if summary is None or summary.number != number:
+            return None
+        return summary if file.size() == summary.log_size else None
+
+    def _from_summary(self, summary: Summary) -> Segment:
+        segment = _empty_segment(summary)
+        segment.last_seq = summary.last_seq
+        segment.first_timestamp = summary.first_timestamp
+        segment.last_timestamp = summary.last_timestamp
+        segment.times_fall = summary.times_fall
+        segment.size = segment.synced = summary.log_size
+        segment.count = segment.live = summary.count
+        segment.live_bytes = segment.all_bytes = summary.live_bytes
+        segment.with_headers = summary.with_headers
+        segment.marks = summary.marks
+        segment.removals.extend(summary.removals)
+        segment.floor = summary.floor
+        segment.sealed = segment.summarized = True
+        segment.unload()
+        for each in summary.subjects:
+            self._log.index.add_many(each.subject, each.count, each.first, each.last)
+        return segment
+
+    def _from_file(self, number: int, file: File, *, is_last: bool) -> Segment:
+        data = file.read(0, file.size())
+        start_seq = start_in_header(data)
+        segment = Segment(number, start_seq or self._log.last_seq + 1)
+        segment.file = file
+        found = scan(segment, data, start_seq is not None)
+        if start_seq is None:
+            self._mend_header(segment, data, is_last=is_last)
+        for gap in found.gaps:
+            self._gaps.append((segment, gap, "damaged record"))
+        self._erase += found.erase
+        if is_last:
+            self._cut_tail(segment, data, found)
+        else:
+            self._tail = found.open_gap
+            rest = len(data) - found.end
+            if rest > 0:
+                segment.note_gap(len(data))
+                gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, 0)
+                self._gaps.append((segment, gap, "damaged end"))
+                self._tail = self._tail or gap
+            segment.sealed = True
+        self._make_durable(segment)
+        for index, subject in enumerate(segment.subjects):
+            self._log.index.add_many(
+                subject, segment.counts.at(index), segment.firsts.at(index), segment.lasts.at(index)
+            )
+        return segment
+
+    def _make_durable(self, segment: Segment) -> None:
+        """A process that was killed may not have synced what is found here, and from now on it counts."""
+        assert segment.file is not None
+        try:
+            segment.file.sync()
+            segment.synced = segment.size
+        except StoreError as error:
+            _log.error("what is there may not survive a power cut yet: %s", error)
+            self._log.doubt(segment)
+        self._unsynced = True
+
+    def _sync_names(self) -> None:
+        try:
+            self._fs.sync_folder(self._folder)
+        except StoreError as error:
+            _log.error("what is there may not survive a power cut yet: %s", error)
+            self._log.doubt(self._log.segments[-1])
+
+    def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
+        """Write the header again; a last file that has nothing else was just created when power went."""
+        file = segment.file
+        assert file is not None
+        if len(data) > FILE_HEADER_SIZE or not is_last:
+            self._gaps.append((segment, Gap(0, FILE_HEADER_SIZE, 1, 0, 0), "damaged header"))
+        try:
+            file.overwrite(0, file_header(segment.start_seq))
+        except StoreError as error:
+            _log.error("the header of a segment cannot be mended: %s", error)
+
+    def _cut_tail(self, segment: Segment, data: bytes, found: Scan) -> None:
+        """Whatever lies behind the last sound record goes, but the sequences it may have used do not."""
+        rest = len(data) - found.end
+        file = segment.file
+        assert file is not None
+        if found.open_gap is not None:
+            segment.last_seq += found.open_gap.most
+            found.open_gap.last_seq = segment.last_seq
+        if rest <= 0:
+            return
+        expected = segment.last_seq + 1
+        if _is_torn(data, found.end, expected):
+            path = segment_path(self._folder, segment.number)
+            _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
+            file.truncate(found.end)
+            return
+        most = max(rest // SMALLEST_MESSAGE, 1)
+        last = segment.last_seq + (_count_records(data, found.end, expected) or most)
+        self._gaps.append((segment, Gap(found.end, rest, expected, last, most), "damaged end"))
+        segment.last_seq += most
+        total = segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0)
+        segment.note_other(total)
+        skip = segment.take_pending()
+        skip.seal()
+        try:  # in this order: a crash in between must not forget the sequences
+            file.overwrite(skip.base, skip.peek())
+            file.truncate(segment.size)
+        except StoreError as error:
+            _log.error("the end of a segment cannot be mended yet: %s", error)
+            segment.return_pending(skip)
+        segment.writing = None
+
+    # -- what is missing --------------------------------------------------------------------------
+
+    def _check_end(self, tail: Gap | None, following: Segment) -> None:
+        """Whether the last segment is whole: those with adjacent numbers have adjacent sequences."""
+        if not self._log.segments:
+            return
+        segment = self._log.segments[-1]
+        last = following.start_seq - 1
+        if following.number != segment.number + 1 or segment.last_seq >= last:
+            return
+        if tail is None:
+            tail = Gap(segment.size, 0, segment.last_seq + 1, last, 0)
+            self._gaps.append((segment, tail, "records are missing"))
+        tail.last_seq = last
+        segment.last_seq = last
+
+    def _begin_after_missing(self, number: int) -> None:
+        """The last file on disk was followed by another once; nobody knows how many messages that had."""
+        most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
+        self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0, [])
+        self._log.last_seq += most
+        self._log.begin_segment(number)
+
+    def _check_orphan(self, number: int, known: _Removed) -> None:
+        """A summary without its segment: if not all of its messages were removed, they are lost."""
+        path = summary_path(self._folder, number)
+        summary = None
+        with contextlib.suppress(StoreError):
+            summary = decode(self._fs.read_all(path))
+        if summary is not None:
+            segment = _empty_segment(summary)
+            load_tables(segment, summary)
+            alive = [
+                seq for ordinal in range(summary.count) if known.is_alive(seq := segment.seq_at(ordinal))
+            ]
+            if alive:
+                gap = Gap(0, summary.log_size, 1, 0, 0)
+                self._report(number, gap, "the segment is missing", len(alive), alive[:MOST_LISTED])
+        with contextlib.suppress(StoreError):
+            self._fs.remove(path)
+
+    def _known_removals(self) -> _Removed:
+        removed: set[int] = set()
+        for segment in self._log.segments:
+            removed.update(segment.removals.to_list())
+        return _Removed(max((each.floor for each in self._log.segments), default=0), removed)
+
+    def _report(self, number: int, gap: Gap, reason: str, messages: int, sequences: list[int]) -> None:
+        path = segment_path(self._folder, number)
+        self._log.losses.add(Damage(path, gap.offset, gap.size, reason, sequences), messages)
+        _log.error(
+            "%s: %s, %d bytes at %d, at most %d messages lost", path, reason, gap.size, gap.offset, messages
+        )
+
+    # -- what was to be erased --------------------------------------------------------------------
+
+    def _was_being_erased(self, gap: Gap) -> bool:
+        """Power went in the middle of overwriting: that is no damage."""
+        erased = sum(gap.first_seq <= seq <= gap.last_seq for seq in set(self._erase))
+        return erased > 0 and erased == gap.last_seq + 1 - gap.first_seq
+
+    def _erase_again(self) -> None:
+        """A crash may have come between the word that a message is to be erased and the deed."""
+        record = Record()
+        places: dict[Segment, list[tuple[int, bytes]]] = {}
+        for seq in self._erase:
+            segment = self._log.segment_of(seq)
+            if segment is None or not segment.holds(seq):
+                continue
+            ordinal = segment.first_not_below(seq)
+            offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
+            file = self._log.tables.file(segment)
+            data = file.read(offset, size)
+            if record.read(data, 0, len(data), True, offset) == WHOLE and record.is_message():
+                noise = erased_record(seq, record.timestamp, size, offset)
+                places.setdefault(segment, []).append((offset, noise))
+        for segment, parts in places.items():
+            try:
+                overwrite_all(self._log.tables.file(segment), parts)
+            except StoreError as error:
+                _log.error("%d messages are erased with the next commit: %s", len(parts), error)
+                for offset, noise in parts:
+                    self._log.overwrite(segment, offset, noise)
+
+
+@dataclass(slots=True)
+class _Removed:
+    """What is known to have been removed."""
+
+    floor: int
+    seqs: set[int]
+
+    def is_alive(self, seq: int) -> bool:
+        return seq >= self.floor and seq not in self.seqs
+
+    def count_alive(self, gap: Gap) -> int:
+        first = max(gap.first_seq, self.floor)
+        if first > gap.last_seq:
+            return 0
+        return gap.last_seq + 1 - first - sum(first <= seq <= gap.last_seq for seq in self.seqs)
+
+    def first_alive(self, gap: Gap) -> list[int]:
+        alive = (seq for seq in range(max(gap.first_seq, self.floor), gap.last_seq + 1) if self.is_alive(seq))
+        return list(itertools.islice(alive, MOST_LISTED))
+
+
+def _empty_segment(summary: Summary) -> Segment:
+    segment = Segment(summary.number, summary.start_seq)
+    segment.base_seq = summary.base_seq
+    return segment
+
+
+def _count_records(data: bytes, at: int, expected: int) -> int:
+    """How many messages there seem to be from `at` to the end, going by their sizes; 0 if they mislead."""
+    count = 0
+    while len(data) - at >= HEADER_SIZE:
+        first = int.from_bytes(data[at : at + 4], "little")
+        kind, size = first >> 28, first & MAX_RECORD
+        if kind not in (Kind.MESSAGE, Kind.HEADERS) or size < HEADER_SIZE:
+            return 0
+        if count and int.from_bytes(data[at + 8 : at + 16], "little") != expected + count:
+            return 0
+        count += 1
+        at += size
+    return count if at == len(data) else 0
+
+
+def _is_torn(data: bytes, at: int, expected: int) -> bool:
+    """Whether the bytes at `at` are the beginning of a record that would go on behind their end."""
+    rest = len(data) - at
+    if rest < HEADER_SIZE:
+        return True
+    first = int.from_bytes(data[at : at + 4], "little")
+    kind, size = first >> 28, first & MAX_RECORD
+    seq = int.from_bytes(data[at + 8 : at + 16], "little")
+    if size <= rest:
+        return False
+    if kind in (Kind.REMOVED, Kind.ERASE):
+        return seq <= size - HEADER_SIZE  # numbers, at least a byte each
+    return kind in (Kind.MESSAGE, Kind.HEADERS) and seq == expected

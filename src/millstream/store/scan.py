@@ -1,0 +1,134 @@
+"""Reading a segment's file from end to end: what a summary would have told.
+
+A record that does not pass its checksum is stepped over: the next sound record behind it is looked
+for byte by byte, so that damage costs what it hit and nothing else.  Most places can be ruled out
+by a look at what would be size, kind and sequence there, so the search does not read everything over
+and over.
+"""
+
+from dataclasses import dataclass, field
+
+from millstream.store.numbers import unpack_rising
+from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record
+from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
+
+# Sequences do not jump by more than this within a segment; ``log`` begins another one instead.
+FARTHEST_JUMP = 1 << 32
+SMALLEST_MESSAGE = HEADER_SIZE + 1
+
+_WHOLE = WHOLE
+_HEADER_SIZE = HEADER_SIZE
+_FILE_HEADER_SIZE = FILE_HEADER_SIZE
+_FARTHEST_JUMP = FARTHEST_JUMP
+_HEADERS = int(Kind.HEADERS)
+_REMOVED = int(Kind.REMOVED)
+_FLOOR = int(Kind.FLOOR)
+_SKIP = int(Kind.SKIP)
+_ERASED = int(Kind.ERASED)
+_ERASE = int(Kind.ERASE)
+
+
+@dataclass(slots=True)
+class Gap:
+    """A stretch of damage."""
+
+    offset: int
+    size: int
+    first_seq: int  # of the messages that may have been there
+    last_seq: int  # below `first_seq` if there can have been none, or nobody knows yet
+    most: int  # messages that can have been there
+
+
+@dataclass(slots=True)
+class Scan:
+    """How a file was found."""
+
+    end: int  # behind the last sound record
+    gaps: list[Gap] = field(default_factory=list)
+    open_gap: Gap | None = None  # one behind which no sequence tells how many messages it had
+    erase: list[int] = field(default_factory=list)  # sequences whose content is to be overwritten
+
+
+def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
+    """Fill an empty segment from the bytes of its file.
+
+    If the file's own header is damaged, `base_seq` is a guess, and the first record may correct it.
+    """
+    record = Record()
+    result = Scan(_FILE_HEADER_SIZE)
+    at = _FILE_HEADER_SIZE
+    end = len(data)
+    if not sound_header and record.read(data, at, end, True) == _WHOLE and record.is_numbered():
+        segment.start_seq = segment.base_seq = max(record.seq, segment.base_seq)
+        segment.last_seq = segment.base_seq - 1
+    while at < end:
+        if record.read(data, at, end, True) != _WHOLE or not _fits(segment, record):
+            found = _resume(segment, data, at + 1, end, record)
+            if found < 0:
+                break
+            _add_gap(segment, result, data, at, found)
+            at = found
+        if result.open_gap is not None and (record.is_numbered() or record.kind == _SKIP):
+            result.open_gap.last_seq = record.seq - 1
+            result.open_gap = None
+        _note(segment, record, result)
+        at += record.size
+        result.end = at
+    if segment.with_headers:
+        segment.marks = ALL_MARKS
+    return result
+
+
+def _fits(segment: Segment, record: Record) -> bool:
+    """Whether a sound record can stand here: sequences only rise, and not by leaps."""
+    if record.seq > segment.last_seq:
+        return record.seq - segment.last_seq <= _FARTHEST_JUMP
+    return not record.is_numbered()
+
+
+def _resume(segment: Segment, data: bytes, at: int, end: int, record: Record) -> int:
+    """Where the next sound record begins; -1 if there is none.  `record` then stands on it."""
+    while at + _HEADER_SIZE <= end:
+        if (
+            record.read(data, at, end, False) == _WHOLE
+            and _fits(segment, record)
+            and record.read(data, at, end, True) == _WHOLE
+        ):
+            return at
+        at += 1
+    return -1
+
+
+def _add_gap(segment: Segment, result: Scan, data: bytes, at: int, end: int) -> None:
+    """Sound records begin again at `end`."""
+    damaged = Record()
+    alone = damaged.read(data, at, end, False) == _WHOLE and at + damaged.size == end
+    most = 1 if alone else max((end - at) // SMALLEST_MESSAGE, 1)
+    gap = Gap(at, end - at, segment.last_seq + 1, segment.last_seq, most)
+    result.gaps.append(gap)
+    segment.note_gap(end)
+    if result.open_gap is None:
+        result.open_gap = gap
+    else:
+        result.open_gap.most += most
+
+
+def _note(segment: Segment, record: Record, result: Scan) -> None:
+    if record.kind <= _HEADERS:
+        segment.note(record.seq, record.timestamp, record.subject(), record.kind == _HEADERS, record.size)
+        return
+    if record.kind == _ERASED:
+        # It keeps its place among the messages, as in a summary that was made before it was erased.
+        segment.note(record.seq, record.timestamp, b"", False, record.size)
+        segment.removals.push(record.seq)
+        return
+    segment.note_other(record.size)
+    if record.kind == _REMOVED or record.kind == _ERASE:
+        removals, _ = unpack_rising(record.payload(), 0, record.seq)
+        segment.removals.extend(removals)
+        if record.kind == _ERASE:
+            result.erase.extend(removals)
+    elif record.kind == _FLOOR:
+        segment.floor = max(segment.floor, record.seq)
+    elif record.seq > segment.last_seq:  # SKIP
+        segment.last_seq = record.seq

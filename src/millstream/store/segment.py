@@ -1,0 +1,377 @@
+"""One segment: a file of records, and what is known of it in memory.
+
+    +-----------+---------+---------------+--------+--------+---- …
+    | "MSL\\x01" | crc u32 | start seq u64 | record | record |
+    +-----------+---------+---------------+--------+--------+---- …
+
+The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
+(but for secure erase, and when a smaller one takes its place: ``compaction``, ``compression``), a summary
+lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed.
+
+Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
+
+    offsets   where the record begins
+    subjects  which of the segment's subjects it has; the top bit says that it has headers
+    seqs      its sequence; only if there are gaps, otherwise it is `base_seq` + ordinal
+
+For each subject, `counts`, `firsts` and `lasts` sum its messages up, with removed ones; they are there
+until the segment has a summary.  Removed messages are bits in `removed`.  Everything here belongs to
+the thread that appends; a commit in another thread works on the buffer it took over and, of a sealed
+segment, reads the tables.
+"""
+
+from millstream.store.checksum import crc32c
+from millstream.store.fs import File
+from millstream.store.numbers import Numbers
+from millstream.store.record import RecordBuffer
+from millstream.store.subject_list import SubjectList
+
+MAGIC = b"MSL\x01"
+FILE_HEADER_SIZE = 16
+ALL_MARKS = 0x7FFFFFFF  # of a segment whose marks are not known any more
+_FILE_HEADER_SIZE = FILE_HEADER_SIZE
+_HEADER_BIT = 0x80000000
+_SUBJECT_MASK = 0x7FFFFFFF
+
+
+def file_header(start_seq: int) -> bytes:
+    start = start_seq.to_bytes(8, "little")
+    return MAGIC + crc32c(start).to_bytes(4, "little") + start
+
+
+def start_in_header(data: bytes) -> int | None:
+    """The sequence that a segment's file says it begins with; None if its header is damaged."""
+    start_seq = int.from_bytes(data[8:16], "little")
+    return start_seq if data[:_FILE_HEADER_SIZE] == file_header(start_seq) else None
+
+
+class Segment:
+    """Tables over one file."""
+
+    def __init__(self, number: int, base_seq: int) -> None:
+        self.number = number
+        self.start_seq = base_seq  # everything below was used up by the segments before
+        self.base_seq = base_seq  # of its first message, or of the one that would be
+        self.last_seq = base_seq - 1  # the highest it uses up
+        self.first_timestamp = 0
+        self.last_timestamp = 0  # the highest
+        self.times_fall = False  # some message has an earlier time than one before it
+        self.size = _FILE_HEADER_SIZE  # bytes, with those not yet written
+        self.synced = 0  # bytes that a power cut leaves alone
+        self.doubtful = False  # a sync failed: the system may have dropped what was written since `synced`
+        self.file: File | None = None
+        self.pending = RecordBuffer()
+        self.writing: RecordBuffer | None = None  # taken by the commit that is under way
+        self.sealed = False
+        self.summarized = False  # its summary is on disk
+        self.compressed = False  # its file is in blocks
+        self.count = 0  # messages, with removed ones
+        self.live = 0
+        self.live_bytes = 0  # of records that are live
+        self.all_bytes = 0  # of all its messages' records
+        self.with_headers = 0  # messages that have headers, with removed ones
+        self.marks = 0  # or-ed flags of its messages; the log's user knows what they mean
+        self.removed: bytearray | None = None
+        self.removals = Numbers(8)  # sequences that REMOVED and ERASE records in this file name
+        self.floor = 0  # the highest FLOOR record in this file
+        self.pins = 0  # while not 0, another thread uses tables or file: they must stay
+        self.held = 0  # while not 0, somebody will read it as it was: it must stay (see ``frozen``)
+        self.epoch = 0  # changes when offsets and ordinals do
+        self.loaded = True  # the tables are there
+        self.offsets = Numbers(4)
+        self.subject_of = Numbers(4)
+        self.seqs: Numbers | None = None
+        self.others = Numbers(4)  # where records lie that are no messages
+        self.subjects = SubjectList()
+        self.counts = Numbers(4)
+        self.firsts = Numbers(8)
+        self.lasts = Numbers(8)
+
+    # -- growing ----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        kind: int,
+        seq: int,
+        timestamp: int,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+    ) -> int:
+        """Gather a record (see ``RecordBuffer.add``); ``note`` or ``note_other`` must follow."""
+        if self.pending.size == 0:
+            self.pending.base = self.size
+        return self.pending.add(kind, seq, timestamp, subject, source, start, header_size, size)
+
+    def note(self, seq: int, timestamp: int, subject: bytes, has_headers: bool, size: int) -> int:
+        """Take a message into the tables, `size` being that of its record; its ordinal."""
+        ordinal = self.count
+        if self.seqs is not None:
+            self.seqs.push(seq)
+        elif seq != self.base_seq + ordinal:
+            if ordinal == 0:
+                self.base_seq = seq
+            else:
+                self._make_sparse(seq)
+        known = self.subjects.count
+        number = self.subjects.add(subject)
+        if self.subjects.count > known:
+            self.counts.push(0)
+            self.firsts.push(seq)
+            self.lasts.push(0)
+        self.counts.set(number, self.counts.at(number) + 1)
+        self.lasts.set(number, seq)
+        self.offsets.push(self.size)
+        if has_headers:
+            number |= _HEADER_BIT
+            self.with_headers += 1
+        self.subject_of.push(number)
+        if ordinal == 0:
+            self.first_timestamp = timestamp
+            self.last_timestamp = timestamp
+        elif timestamp < self.last_timestamp:
+            self.times_fall = True
+        else:
+            self.last_timestamp = timestamp
+        self.last_seq = seq
+        self.count += 1
+        self.live += 1
+        self.live_bytes += size
+        self.all_bytes += size
+        self.size += size
+        return ordinal
+
+    def note_other(self, size: int) -> None:
+        """Leave room for a record that is no message."""
+        self.others.push(self.size)
+        self.size += size
+
+    def note_gap(self, end: int) -> None:
+        """Bytes up to `end` are damaged: they belong to no record."""
+        self.others.push(self.size)
+        self.size = end
+
+    def _make_sparse(self, seq: int) -> None:
+        """`seq`, the next, leaves a gap: from here on sequences are listed."""
+        seqs = Numbers(8)
+        for index in range(self.count):
+            seqs.push(self.base_seq + index)
+        seqs.push(seq)
+        self.seqs = seqs
+
+    def close(self) -> None:
+        """Close its file, which can be opened again."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def take_pending(self) -> RecordBuffer:
+        """Hand over what is to be written; more gathers in a buffer of its own."""
+        taken = self.pending
+        self.pending = RecordBuffer()
+        self.writing = taken
+        return taken
+
+    def return_pending(self, taken: RecordBuffer) -> None:
+        """It could not be written: put it in front again."""
+        taken.append(self.pending.peek())
+        self.pending = taken
+        self.writing = None
+
+    # -- looking up -------------------------------------------------------------------------------
+
+    def seq_at(self, ordinal: int) -> int:
+        if self.seqs is not None:
+            return self.seqs.at(ordinal)
+        return self.base_seq + ordinal
+
+    def first_not_below(self, seq: int) -> int:
+        """The ordinal of the first message whose sequence is not below `seq`; `count` if there is none."""
+        if self.seqs is not None:
+            return self.seqs.first_not_below(seq)
+        if seq <= self.base_seq:
+            return 0
+        if seq - self.base_seq >= self.count:
+            return self.count
+        return seq - self.base_seq
+
+    def ordinal_of(self, seq: int) -> int:
+        """The ordinal of a live message, or -1."""
+        ordinal = self.first_not_below(seq)
+        if ordinal >= self.count or self.seq_at(ordinal) != seq or self.is_removed(ordinal):
+            return -1
+        return ordinal
+
+    def is_removed(self, ordinal: int) -> bool:
+        removed = self.removed
+        if removed is None or ordinal >> 3 >= len(removed):  # it grows only with removals
+            return False
+        return (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
+
+    def holds(self, seq: int) -> bool:
+        """Whether a record of the message is in the file, removed or not."""
+        ordinal = self.first_not_below(seq)
+        return ordinal < self.count and self.seq_at(ordinal) == seq
+
+    def next_live(self, ordinal: int) -> int:
+        """The first live ordinal from `ordinal` on; `count` if there is none."""
+        if self.removed is None:
+            return ordinal if ordinal < self.count else self.count
+        while ordinal < self.count and self.is_removed(ordinal):
+            ordinal += 1
+        return ordinal
+
+    def subject_at(self, ordinal: int) -> bytes:
+        return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
+
+    def has_headers(self, ordinal: int) -> bool:
+        return self.subject_of.at(ordinal) & _HEADER_BIT != 0
+
+    def offset_at(self, ordinal: int) -> int:
+        return self.offsets.at(ordinal)
+
+    def end_of(self, ordinal: int) -> int:
+        """The offset behind the record."""
+        end = self.offsets.at(ordinal + 1) if ordinal + 1 < self.count else self.size
+        if self.others.count:
+            between = self.others.first_not_below(self.offsets.at(ordinal))
+            if between < self.others.count and self.others.at(between) < end:
+                return self.others.at(between)
+        return end
+
+    def size_of(self, ordinal: int) -> int:
+        return self.end_of(ordinal) - self.offset_at(ordinal)
+
+    def next_match(self, ordinal: int, wanted: bytes) -> int:
+        """The first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
+        ordinal = self.subject_of.next_flagged(ordinal, self.count, wanted, _SUBJECT_MASK)
+        while ordinal < self.count and self.is_removed(ordinal):
+            ordinal = self.subject_of.next_flagged(ordinal + 1, self.count, wanted, _SUBJECT_MASK)
+        return ordinal
+
+    def previous_match(self, ordinal: int, wanted: bytes) -> int:
+        """The last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
+        flags = wanted
+        known = len(wanted)
+        subject_of = self.subject_of
+        while ordinal >= 0:
+            number = subject_of.at(ordinal) & _SUBJECT_MASK
+            if number < known and flags[number] and not self.is_removed(ordinal):
+                return ordinal
+            ordinal -= 1
+        return ordinal
+
+    def count_live(self, start: int, end: int, wanted: bytes | None) -> int:
+        """How many of the ordinals from `start` to before `end` are live, and of a wanted subject."""
+        found = 0
+        if wanted is None:
+            if self.removed is None:
+                return end - start if end > start else 0
+            for ordinal in range(start, end):
+                if not self.is_removed(ordinal):
+                    found += 1
+            return found
+        if self.removed is None:
+            return self.subject_of.count_flagged(start, end, wanted, _SUBJECT_MASK)
+        ordinal = self.subject_of.next_flagged(start, end, wanted, _SUBJECT_MASK)
+        while ordinal < end:
+            if not self.is_removed(ordinal):
+                found += 1
+            ordinal = self.subject_of.next_flagged(ordinal + 1, end, wanted, _SUBJECT_MASK)
+        return found
+
+    def subjects_between(self, start: int, end: int) -> list[bytes]:
+        """The different subjects of the ordinals from `start` to before `end`."""
+        seen = set()
+        last = -1
+        for ordinal in range(start, end):
+            number = self.subject_of.at(ordinal) & _SUBJECT_MASK
+            if number != last:
+                last = number
+                seen.add(number)
+        return [self.subjects.at(number) for number in seen]
+
+    def subject_id(self, subject: bytes) -> int:
+        return self.subjects.find(subject)
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def mark_removed(self, ordinal: int, size: int) -> None:
+        """`size` is that of the record; the caller knows that it is live."""
+        needed = (self.count >> 3) + 1
+        if self.removed is None:
+            self.removed = bytearray(needed)
+        elif len(self.removed) < needed:
+            self.removed.extend(bytes(needed - len(self.removed)))
+        self.removed[ordinal >> 3] |= 1 << (ordinal & 7)
+        self.live -= 1
+        self.live_bytes -= size
+
+    def mark_all_removed(self) -> None:
+        if self.live:
+            whole, rest = self.count >> 3, self.count & 7
+            self.removed = bytearray(b"\xff" * whole + bytes([(1 << rest) - 1]))
+            self.live = 0
+            self.live_bytes = 0
+
+    # -- tables come and go -----------------------------------------------------------------------
+
+    def load(
+        self,
+        offsets: Numbers,
+        subject_of: Numbers,
+        seqs: Numbers | None,
+        others: Numbers,
+        subjects: SubjectList,
+    ) -> None:
+        self.loaded = True
+        self.epoch += 1
+        self.offsets = offsets
+        self.others = others
+        self.subject_of = subject_of
+        self.seqs = seqs
+        self.subjects = subjects
+
+    def adopt_tables(self, other: "Segment") -> None:
+        """Take over the tables of another segment object for the same file."""
+        self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
+        self.counts = other.counts
+        self.firsts = other.firsts
+        self.lasts = other.lasts
+
+    def become(self, other: "Segment") -> None:
+        """Hold what `other` holds, nothing of it removed: the file is another, or lost some records."""
+        self.adopt_tables(other)
+        self.start_seq = other.start_seq
+        self.base_seq = other.base_seq
+        self.first_timestamp = other.first_timestamp
+        self.last_timestamp = other.last_timestamp
+        self.times_fall = other.times_fall
+        self.size = other.size
+        self.synced = other.synced
+        self.count = self.live = other.count
+        self.live_bytes = self.all_bytes = other.all_bytes
+        self.with_headers = other.with_headers
+        self.removals = other.removals
+        self.floor = other.floor
+        self.removed = None
+        self.summarized = False
+
+    def unload(self) -> None:
+        """Forget the tables of a sealed segment; its summary has them."""
+        self.loaded = False
+        self.epoch += 1
+        self.offsets = Numbers(4)
+        self.subject_of = Numbers(4)
+        self.seqs = None
+        self.others = Numbers(4)
+        self.subjects = SubjectList()
+        self.forget_sums()
+
+    def forget_sums(self) -> None:
+        """There is a summary, which has them."""
+        self.counts = Numbers(4)
+        self.firsts = Numbers(8)
+        self.lasts = Numbers(8)

@@ -1,0 +1,23 @@
+cimport cython
+
+from millstream.base.buffer cimport GrowingBuffer
+from millstream.store.numbers cimport Numbers
+from millstream.store.segment cimport Segment
+
+cdef unsigned int _HEADER_BIT
+cdef unsigned int _SUBJECT_MASK
+
+@cython.locals(end=Py_ssize_t)
+cdef Py_ssize_t _gap_at(Segment segment, Py_ssize_t ordinal) noexcept
+@cython.locals(ordinal=Py_ssize_t, gap=Py_ssize_t, largest=Py_ssize_t)
+cdef Py_ssize_t _largest_gap(Segment segment)
+@cython.locals(ordinal=Py_ssize_t)
+cdef _put_gaps(GrowingBuffer out, Segment segment, Py_ssize_t width)
+@cython.locals(value="unsigned int")
+cdef unsigned int _number_at(Segment segment, Py_ssize_t ordinal) noexcept
+@cython.locals(ordinal=Py_ssize_t, largest="unsigned int", value="unsigned int", same=bint)
+cdef int _subject_width(Segment segment)
+@cython.locals(ordinal=Py_ssize_t)
+cdef _put_numbers(GrowingBuffer out, Segment segment, Py_ssize_t width)
+@cython.locals(offsets=Numbers, table=Numbers, others=Numbers, position=Py_ssize_t, count=Py_ssize_t, width=Py_ssize_t)
+cpdef load_tables(Segment segment, object summary)

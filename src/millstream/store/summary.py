@@ -1,0 +1,253 @@
+"""What a sealed segment's file holds, so that nobody has to read it to find out.
+
+    "MSSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
+
+A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the
+removals; the tables behind them are read when a message of the segment is looked for.  Tables are as
+narrow as their values allow: a segment of one subject with small messages takes two bytes a message.
+
+The summary is derived: if it is missing, damaged or does not fit its segment's size, it is made again
+from the segment.  ``docs/formats/log.md`` has the bytes.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from millstream.base.buffer import GrowingBuffer
+from millstream.store.checksum import crc32c
+from millstream.store.numbers import Numbers, pack_rising, unpack_rising
+from millstream.store.segment import Segment
+from millstream.store.subject_list import SubjectList
+
+MAGIC = b"MSSUM\x01\x00\x00"
+_FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
+_SUBJECT = struct.Struct("<HIQQ")
+_START = len(MAGIC) + 4
+
+_HEADER_BIT = 0x80000000
+_SUBJECT_MASK = 0x7FFFFFFF
+
+
+@dataclass(slots=True)
+class SubjectSum:
+    """The messages of one subject in one segment, removed ones included."""
+
+    subject: bytes
+    count: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """The part that a restart needs; `data` has the rest."""
+
+    number: int
+    start_seq: int
+    base_seq: int
+    last_seq: int
+    first_timestamp: int
+    last_timestamp: int
+    log_size: int
+    live_bytes: int  # of all messages, as if none was removed
+    floor: int
+    count: int
+    with_headers: int
+    marks: int
+    times_fall: bool
+    subjects: list[SubjectSum]
+    removals: list[int]
+    data: bytes
+    tables_at: int
+    sparse: bool
+    size_width: int
+    subject_width: int
+
+
+def encode(segment: Segment, all_bytes: int) -> bytes:
+    """The summary of a segment whose tables are loaded; `all_bytes` counts every message's record."""
+    size_width = 2 if _largest_gap(segment) < 65536 else 4
+    subject_width = _subject_width(segment)
+    out = GrowingBuffer()
+    out.append(
+        _FIXED.pack(
+            segment.number,
+            segment.start_seq,
+            segment.base_seq,
+            segment.last_seq,
+            segment.first_timestamp,
+            segment.last_timestamp,
+            segment.size,
+            all_bytes,
+            segment.floor,
+            segment.count,
+            segment.marks,
+            segment.seqs is not None,
+            size_width,
+            subject_width,
+            segment.times_fall,
+            len(segment.subjects),
+            segment.removals.count,
+            segment.with_headers,
+            segment.others.count,
+            segment.offset_at(0) if segment.count else 0,
+        )
+    )
+    for number, subject in enumerate(segment.subjects):
+        out.append(
+            _SUBJECT.pack(
+                len(subject), segment.counts.at(number), segment.firsts.at(number), segment.lasts.at(number)
+            )
+        )
+        out.append(subject)
+    out.append(pack_rising(sorted(segment.removals.to_list())))
+    out.append(segment.others.peek())
+    _put_gaps(out, segment, size_width)
+    if subject_width == 0:
+        out.append((_number_at(segment, 0) if segment.count else 0).to_bytes(4, "little"))
+    else:
+        _put_numbers(out, segment, subject_width)
+    if segment.seqs is not None:
+        out.append(segment.seqs.peek())
+    body = out.take()
+    return MAGIC + crc32c(body).to_bytes(4, "little") + body
+
+
+def decode(data: bytes) -> Summary | None:
+    """The summary in `data`, or None if it is not a sound one."""
+    if len(data) < _START + _FIXED.size or not data.startswith(MAGIC):
+        return None
+    if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
+        return None
+    try:
+        return _decode(data)
+    except (ValueError, struct.error):  # a sound checksum over something else
+        return None
+
+
+def _decode(data: bytes) -> Summary:
+    (
+        number,
+        start_seq,
+        base_seq,
+        last_seq,
+        first_timestamp,
+        last_timestamp,
+        log_size,
+        live_bytes,
+        floor,
+        count,
+        marks,
+        sparse,
+        size_width,
+        subject_width,
+        times_fall,
+        subject_count,
+        removal_count,
+        with_headers,
+        _,
+        _,
+    ) = _FIXED.unpack_from(data, _START)
+    position = _START + _FIXED.size
+    subjects = []
+    for _ in range(subject_count):
+        size, messages, first, last = _SUBJECT.unpack_from(data, position)
+        position += _SUBJECT.size
+        subjects.append(SubjectSum(data[position : position + size], messages, first, last))
+        position += size
+    removals, position = unpack_rising(data, position, removal_count)
+    return Summary(
+        number,
+        start_seq,
+        base_seq,
+        last_seq,
+        first_timestamp,
+        last_timestamp,
+        log_size,
+        live_bytes,
+        floor,
+        count,
+        with_headers,
+        marks,
+        bool(times_fall),
+        subjects,
+        removals,
+        data,
+        position,
+        bool(sparse),
+        size_width,
+        subject_width,
+    )
+
+
+def load_tables(segment: Segment, summary: Summary) -> None:
+    """Give a sealed segment its tables back."""
+    data = summary.data
+    count = summary.count
+    position = summary.tables_at
+    other_count, first_offset = _FIXED.unpack_from(data, _START)[-2:]
+    needed = 4 * other_count + count * (summary.size_width + summary.subject_width + 8 * summary.sparse)
+    if len(data) - position < needed + (0 if summary.subject_width else 4):
+        raise ValueError("summary is cut short")
+    others = Numbers(4, data[position : position + 4 * other_count])
+    position += 4 * other_count
+    offsets = Numbers(4)
+    offsets.push_sums(first_offset, data, position, summary.size_width, count)
+    position += count * summary.size_width
+    table = Numbers(4)
+    width = summary.subject_width
+    table.push_shifted(data, position, width, count, _HEADER_BIT)
+    position += count * width if width else 4
+    seqs = Numbers(8, data[position : position + 8 * count]) if summary.sparse else None
+    subjects = SubjectList()
+    for each in summary.subjects:
+        subjects.add(each.subject)
+    segment.load(offsets, table, seqs, others, subjects)
+
+
+def _gap_at(segment: Segment, ordinal: int) -> int:
+    """From a message to the next, so that adding up gives the offsets."""
+    end = segment.offset_at(ordinal + 1) if ordinal + 1 < segment.count else segment.size
+    return end - segment.offset_at(ordinal)
+
+
+def _largest_gap(segment: Segment) -> int:
+    largest = 0
+    for ordinal in range(segment.count):
+        gap = _gap_at(segment, ordinal)
+        if gap > largest:
+            largest = gap
+    return largest
+
+
+def _put_gaps(out: GrowingBuffer, segment: Segment, width: int) -> None:
+    out.reserve(segment.count * width)
+    for ordinal in range(segment.count):
+        out.put_little(_gap_at(segment, ordinal), width)
+
+
+def _number_at(segment: Segment, ordinal: int) -> int:
+    """Its subject's number, with the header bit at the bottom, where it costs one bit and not three bytes."""
+    value = segment.subject_of.at(ordinal)
+    return ((value & _SUBJECT_MASK) << 1) | (1 if value & _HEADER_BIT else 0)
+
+
+def _subject_width(segment: Segment) -> int:
+    """Bytes needed for each number; 0 if all are the same."""
+    largest = 0
+    same = True
+    for ordinal in range(segment.count):
+        value = _number_at(segment, ordinal)
+        if ordinal and value != largest:
+            same = False
+        if value > largest:
+            largest = value
+    if same:
+        return 0
+    return 1 if largest < 256 else 2 if largest < 65536 else 4
+
+
+def _put_numbers(out: GrowingBuffer, segment: Segment, width: int) -> None:
+    out.reserve(segment.count * width)
+    for ordinal in range(segment.count):
+        out.put_little(_number_at(segment, ordinal), width)

@@ -1,0 +1,256 @@
+"""The functions a transform's destination may call: how they are written and what they compute.
+
+A call is a whole destination token, ``$n`` or ``{{name(arguments)}}``.  `read_call` takes it apart and
+checks everything that can be known without the source pattern; `compile_call` makes it work once
+the wildcards it names have been found there.  Names, limits and error texts are the protocol's.
+Which tokens a transform has, and how they are put together, is in `subjects.transform`.
+"""
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from millstream.base.errors import MillstreamError
+
+_INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,19}")
+_SEPARATOR: Final = re.compile(r",[\t\n\f\r ]*")
+_INT32_MAX: Final = 2**31 - 1
+_INT32_MIN: Final = -(2**31)
+
+# Only the first letter of each word of a name may be written large or small.
+_SPELLINGS: Final = {
+    "wildcard": "[wW]ildcard",
+    "partition": "[pP]artition",
+    "splitfromleft": "[sS]plit[fF]rom[lL]eft",
+    "splitfromright": "[sS]plit[fF]rom[rR]ight",
+    "slicefromleft": "[sS]lice[fF]rom[lL]eft",
+    "slicefromright": "[sS]lice[fF]rom[rR]ight",
+    "right": "[rR]ight",
+    "left": "[lL]eft",
+    "split": "[sS]plit",
+    "random": "[rR]andom",
+}
+_CALLS: Final = {
+    name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
+    for name, spelling in _SPELLINGS.items()
+}
+
+
+class Fault(Enum):
+    """What can be wrong with a transform; the texts are the ones users and tools know."""
+
+    BAD_SUBJECT = "invalid subject"
+    BAD_TRANSFORM = "invalid mapping destination: invalid transform"
+    UNKNOWN_FUNCTION = "invalid mapping destination: unknown function"
+    OUT_OF_RANGE = "invalid mapping destination: wildcard index out of range"
+    TOO_FEW = "invalid mapping destination: not enough arguments passed to the function"
+    TOO_MANY = "invalid mapping destination: too many arguments passed to the function"
+    BAD_ARGUMENT = "invalid mapping destination: function argument is invalid or in the wrong format"
+    NOT_ALL_USED = "invalid mapping destination: not using all of the token wildcard(s)"
+    NOT_FOR_IMPORTS = (
+        "invalid mapping destination: "
+        "the only mapping function allowed for import transforms is {{Wildcard()}}"
+    )
+    DUPLICATE = "duplicate entry"
+    WEIGHT = "individual weights need to be <= 100"
+    TOTAL_WEIGHT = "total weight needs to be <= 100"
+
+
+class TransformError(MillstreamError):
+    """A transform that cannot be built."""
+
+    def __init__(self, fault: Fault, token: str = "", *, joint: str = "in") -> None:
+        self.fault = fault
+        super().__init__(f"{fault.value} {joint} {token}" if token else fault.value)
+
+
+# A destination token at work: source tokens in, text out.
+Step = Callable[[list[bytes]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A destination token that is a function, its arguments read but not yet placed."""
+
+    name: str  # in small letters
+    wildcards: tuple[int, ...]  # which stars of the source it takes, counted from 1
+    number: int = 0  # of partitions, of bytes, ...
+    delimiter: str = ""
+
+
+def looks_like_call(token: str) -> bool:
+    return len(token) > 4 and token.startswith("{{") and token.endswith("}}")
+
+
+def known_call(token: str) -> bool:
+    """Whether the token names a function there is, whatever its arguments."""
+    return _parse(token) is not None
+
+
+def read_call(token: str) -> Call | None:
+    """The function a destination token asks for; None for a literal token."""
+    if len(token) > 1 and token[0] == "$":
+        number = _integer(token[1:])
+        return None if number is None else Call("wildcard", (number,))
+    if not looks_like_call(token):
+        return None
+    parsed = _parse(token)
+    if parsed is None:
+        raise TransformError(Fault.UNKNOWN_FUNCTION, token)
+    name, arguments = parsed
+    if name == "wildcard":
+        if arguments == [""]:
+            raise TransformError(Fault.TOO_FEW, token)
+        if len(arguments) > 1:
+            raise TransformError(Fault.TOO_MANY, token)
+        return Call(name, (_argument(token, arguments[0]),))
+    if name == "random" and len(arguments) != 1:
+        raise TransformError(Fault.TOO_FEW, token)  # too many, in truth; the text is the reference's
+    if name in ("partition", "random"):
+        count = _argument(token, arguments[0])
+        if count > _INT32_MAX:
+            raise TransformError(Fault.BAD_ARGUMENT, token)
+        count = (count - _INT32_MIN) % 2**32 + _INT32_MIN
+        return Call(name, tuple(_argument(token, argument) for argument in arguments[1:]), count)
+    if len(arguments) < 2:
+        raise TransformError(Fault.TOO_FEW, token)
+    if len(arguments) > 2:
+        raise TransformError(Fault.TOO_MANY, token)
+    wildcard = _argument(token, arguments[0])
+    if name == "split":
+        if " " in arguments[1]:
+            raise TransformError(Fault.BAD_ARGUMENT, token)
+        return Call(name, (wildcard,), delimiter=arguments[1])
+    number = _argument(token, arguments[1])
+    if not _INT32_MIN <= number <= _INT32_MAX:
+        raise TransformError(Fault.BAD_ARGUMENT, token)
+    return Call(name, (wildcard,), number)
+
+
+def wildcard_number(token: str) -> int | None:
+    """Which star a token stands for, if it does nothing but stand for a star."""
+    if not token.startswith("$") and not looks_like_call(token):
+        return None
+    try:
+        call = read_call(token)
+    except TransformError:
+        return None
+    if call is None or call.name != "wildcard" or call.wildcards[0] < 1:
+        return None
+    return call.wildcards[0]
+
+
+def compile_call(call: Call, positions: list[int], generator: random.Random) -> Step:
+    """The call at work, `positions` being where its wildcards stand among the source's tokens."""
+    number = call.number
+    if call.name == "random":
+        return lambda tokens: _draw(generator, number)
+    if call.name == "partition":
+        if not positions:
+            return lambda tokens: _partition(b".".join(tokens), number)
+        return lambda tokens: _partition(b"".join([tokens[index] for index in positions]), number)
+    position = positions[0]
+    if call.name == "wildcard":
+        return lambda tokens: tokens[position]
+    if call.name == "split":
+        delimiter = call.delimiter.encode()
+        return lambda tokens: _split(tokens[position], delimiter)
+    cut = _CUTS[call.name]
+
+    def step(tokens: list[bytes]) -> bytes:
+        token = tokens[position]
+        return cut(token, number) if 0 < number < len(token) else token  # too short: stays whole
+
+    return step
+
+
+def _parse(token: str) -> tuple[str, list[str]] | None:
+    for name, pattern in _CALLS.items():
+        found = pattern.search(token)
+        if found is not None:
+            return name, _SEPARATOR.split(found[1])
+    return None
+
+
+def _argument(token: str, text: str) -> int:
+    number = _integer(text.strip(" "))
+    if number is None:
+        raise TransformError(Fault.BAD_ARGUMENT, token)
+    return number
+
+
+def _integer(text: str) -> int | None:
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _partition(key: bytes, buckets: int) -> bytes:
+    if buckets == 0:
+        return b"0"
+    digest = 0x811C9DC5  # FNV-1a, 32 bits
+    for byte in key:
+        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return b"%d" % (digest % (buckets & 0xFFFFFFFF))  # a negative count has always meant a huge one
+
+
+def _draw(generator: random.Random, ceiling: int) -> bytes:
+    if ceiling == 0:
+        return b"0"
+    return b"%d" % (generator.getrandbits(31) % abs(ceiling))
+
+
+def _split(token: bytes, delimiter: bytes) -> bytes:
+    if delimiter:
+        pieces = token.split(delimiter)
+    else:  # character by character
+        text = token.decode("utf-8", "surrogateescape")
+        pieces = [character.encode("utf-8", "surrogateescape") for character in text]
+    joined = pieces[0]
+    for index, piece in enumerate(pieces[1:]):
+        # A single delimiter in front leaves no empty token, two or more do: existing mappings count on both.
+        if piece and (index > 0 or joined):
+            joined += b"."
+        joined += piece
+    return joined
+
+
+def _split_from_left(token: bytes, size: int) -> bytes:
+    return token[:size] + b"." + token[size:]
+
+
+def _split_from_right(token: bytes, size: int) -> bytes:
+    return token[:-size] + b"." + token[-size:]
+
+
+def _slice_from_left(token: bytes, size: int) -> bytes:
+    return b".".join([token[start : start + size] for start in range(0, len(token), size)])
+
+
+def _slice_from_right(token: bytes, size: int) -> bytes:
+    first = len(token) % size or size
+    return b".".join(
+        [token[:first], *[token[start : start + size] for start in range(first, len(token), size)]]
+    )
+
+
+def _left(token: bytes, size: int) -> bytes:
+    return token[:size]
+
+
+def _right(token: bytes, size: int) -> bytes:
+    return token[-size:]
+
+
+_CUTS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+    "splitfromleft": _split_from_left,
+    "splitfromright": _split_from_right,
+    "slicefromleft": _slice_from_left,
+    "slicefromright": _slice_from_right,
+    "left": _left,
+    "right": _right,
+}

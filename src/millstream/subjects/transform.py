@@ -1,0 +1,238 @@
+"""Rewriting subjects: a source pattern, a destination with place holders, a subject in, a subject out.
+
+    source orders.*.*       destination shop.$2.{{partition(3,1)}}
+    subject orders.eu.42    becomes     shop.42.2
+
+A place holder is a whole token: ``$n`` or ``{{wildcard(n)}}`` stands for what the n-th ``*`` of the source
+matched, the other functions cut, split, hash or draw a number.  ``>`` carries the rest along, so it
+is in both or in neither.  Function names and error texts are the protocol's: configuration files and
+stream definitions are written against them.
+
+Used for account mappings, for imports (which must be reversible: `strict`) and for streams.  Nothing
+here knows which account or stream asks.  Weighted choice between destinations is at the end.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from millstream.subjects.functions import (
+    Fault,
+    Step,
+    TransformError,
+    compile_call,
+    known_call,
+    looks_like_call,
+    read_call,
+    wildcard_number,
+)
+from millstream.subjects.match import is_subset, matches
+from millstream.subjects.tokens import is_literal, valid_literal_subject, valid_subject
+
+_BLANKS: Final = frozenset("\t\n\f\r ")
+
+
+class SubjectTransform:
+    """One source pattern and one destination, checked when built."""
+
+    def __init__(
+        self,
+        source: str,
+        destination: str,
+        *,
+        strict: bool = False,
+        generator: random.Random | None = None,
+    ) -> None:
+        """`strict` refuses what cannot be reversed; `generator` serves ``{{random(n)}}``."""
+        self.source = source or ">"
+        self.destination = destination
+        self._random = generator or random.Random()
+        self._pattern = self.source.encode()
+        source_tokens = _checked_tokens(self.source)
+        destination_tokens = _checked_tokens(destination)
+        self._carries_rest = source_tokens[-1] == ">"
+        if "*" in destination_tokens or (destination_tokens[-1] == ">") != self._carries_rest:
+            raise TransformError(Fault.BAD_SUBJECT)
+        self._identity = self.source == ">" == destination
+        self._fixed_tokens = len(source_tokens) - 1  # before the rest that `>` carries
+        if self._carries_rest:
+            destination_tokens.pop()
+        self._steps = self._build(source_tokens, destination_tokens, strict)
+
+    def __repr__(self) -> str:
+        return f"SubjectTransform({self.source!r}, {self.destination!r})"
+
+    def apply(self, subject: bytes) -> bytes | None:
+        """The rewritten subject, or None if it is no valid literal subject or not the source's."""
+        if self._identity:
+            return subject
+        if not valid_literal_subject(subject) or not matches(subject, self._pattern):
+            return None
+        return self.rewrite(subject)
+
+    def rewrite(self, subject: bytes) -> bytes:
+        """Rewrite a subject that the caller knows to fall under the source."""
+        tokens = subject.split(b".")
+        parts = [step if isinstance(step, bytes) else step(tokens) for step in self._steps]
+        if self._carries_rest:
+            parts.extend(tokens[self._fixed_tokens :])
+        return b".".join(parts)
+
+    def inverse(self) -> "SubjectTransform | None":
+        """The transform that leads back, or None if this one loses something on the way."""
+        back: dict[int, int] = {}  # star of the source -> star of the destination
+        pattern: list[str] = []
+        stars = 0
+        for token in self.destination.split("."):
+            number = wildcard_number(token)
+            if number is None:
+                if read_call(token) is not None:
+                    return None
+                pattern.append(token)
+                continue
+            stars += 1
+            pattern.append("*")
+            back.setdefault(number, stars)
+        places: list[str] = []
+        star = 0
+        for token in self.source.split("."):
+            if token != "*":
+                places.append(token)
+                continue
+            star += 1
+            if star not in back:
+                return None
+            places.append(f"${back[star]}")
+        try:
+            return SubjectTransform(".".join(pattern), ".".join(places), strict=True)
+        except TransformError:
+            return None
+
+    def _build(self, source: list[str], destination: list[str], strict: bool) -> list[bytes | Step]:
+        positions = [index for index, token in enumerate(source) if token == "*"]
+        has_wildcards = bool(positions) or self._carries_rest
+        used = 0
+        steps: list[bytes | Step] = []
+        for token in destination:
+            call = read_call(token)
+            if call is None:
+                steps.append(token.encode())
+                continue
+            if not has_wildcards:
+                if call.name not in ("random", "partition"):
+                    raise TransformError(Fault.OUT_OF_RANGE, token)
+                call = replace(call, wildcards=())
+            elif strict and call.name != "wildcard":
+                raise TransformError(Fault.NOT_FOR_IMPORTS, token)
+            used += len(call.wildcards)
+            for number in call.wildcards:
+                if number > len(positions):
+                    raise TransformError(Fault.OUT_OF_RANGE, f"{token}: [{number}]")
+            # Numbers below one have always meant the first token of the subject.
+            chosen = [positions[number - 1] if number > 0 else 0 for number in call.wildcards]
+            steps.append(compile_call(call, chosen, self._random))
+        if has_wildcards and strict and used < len(positions):
+            raise TransformError(Fault.NOT_ALL_USED, self.destination)
+        return steps
+
+
+def check_mapping(source: str, destination: str) -> None:
+    """Raise TransformError unless `destination` may be mapped to from `source`.
+
+    Stricter than building the transform: blanks are refused outside of functions.
+    """
+    ended = False
+    for token in destination.split("."):
+        if not token or ended:
+            raise TransformError(Fault.BAD_TRANSFORM, token)
+        if looks_like_call(token):
+            if not known_call(token):
+                raise TransformError(Fault.UNKNOWN_FUNCTION, token)
+        elif token == ">":
+            ended = True
+        elif not _BLANKS.isdisjoint(token):
+            raise TransformError(Fault.BAD_TRANSFORM)
+    SubjectTransform(source, destination)
+
+
+def pattern_to_destination(pattern: str) -> str:
+    """Number the stars: ``foo.*.*`` becomes ``foo.$1.$2``."""
+    star = 0
+    tokens = pattern.split(".")
+    for index, token in enumerate(tokens):
+        if token == "*":
+            star += 1
+            tokens[index] = f"${star}"
+    return ".".join(tokens)
+
+
+def destination_to_pattern(destination: str) -> str:
+    """What subjects a destination can produce: ``foo.$2.{{wildcard(1)}}`` becomes ``foo.*.*``."""
+    return ".".join("*" if wildcard_number(token) is not None else token for token in destination.split("."))
+
+
+class WeightedMapping:
+    """A source pattern whose subjects go to one of several destinations, by chance.
+
+    Weights are percent.  What they leave over keeps its subject, unless the source is itself listed as
+    a destination: then whoever wrote that wants the remainder lost.
+    """
+
+    def __init__(
+        self, source: str, destinations: Sequence[tuple[str, int]], generator: random.Random
+    ) -> None:
+        if not valid_subject(source.encode()):
+            raise TransformError(Fault.BAD_SUBJECT)
+        self.source = source
+        self._pattern = source.encode()
+        self._literal = is_literal(self._pattern)
+        self._random = generator
+        weighted: list[tuple[int, SubjectTransform]] = []
+        seen: set[str] = set()
+        total = 0
+        for destination, weight in destinations:
+            if destination in seen:
+                raise TransformError(Fault.DUPLICATE, f'"{destination}"', joint="for")
+            seen.add(destination)
+            if not 0 <= weight <= 100:
+                raise TransformError(Fault.WEIGHT)
+            total += weight
+            if total > 100:
+                raise TransformError(Fault.TOTAL_WEIGHT)
+            check_mapping(source, destination)
+            weighted.append((weight, SubjectTransform(source, destination, generator=generator)))
+        if total != 100 and source not in seen:
+            weighted.append((100 - total, SubjectTransform(source, pattern_to_destination(source))))
+        self._choices: list[tuple[int, SubjectTransform]] = []  # (upper end of its share, transform)
+        end = 0
+        for weight, transform in weighted:
+            if weight:
+                end += weight
+                self._choices.append((end, transform))
+
+    def covers(self, subject: bytes) -> bool:
+        """Whether this mapping is the one to ask about `subject`."""
+        if self._literal:
+            return subject == self._pattern
+        return is_subset(subject, self._pattern)  # a published `*` is a token like others, a `>` is not
+
+    def apply(self, subject: bytes) -> bytes | None:
+        """The chosen subject; empty if the message is to be lost; None if it is not ours to map."""
+        if not self.covers(subject):
+            return None
+        choices = self._choices
+        if len(choices) == 1 and choices[0][0] == 100:
+            return choices[0][1].rewrite(subject)
+        drawn = int(self._random.random() * 100)
+        for end, transform in choices:
+            if drawn < end:
+                return transform.rewrite(subject)
+        return b""
+
+
+def _checked_tokens(subject: str) -> list[str]:
+    tokens = subject.split(".")
+    if "" in tokens or ">" in tokens[:-1]:
+        raise TransformError(Fault.BAD_SUBJECT)
+    return tokens

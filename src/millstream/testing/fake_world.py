@@ -1,0 +1,262 @@
+"""The world of ``jetstream.ports`` in a test's hand: a list of what was published, and a clock that it sets.
+
+    world = FakeWorld()
+    account = world.account()                  # an AccountJetStream in memory
+    stream = account.add(config)
+    world.send(b"ORDERS.new", b"1", reply=b"me")
+    world.settle()                             # everything that was put off, commits included
+    assert world.published == [Published(b"me", b'{"stream":"ORDERS","seq":1}')]
+
+Workers run when the test calls ``settle``, so a test can look at what is true before a commit has ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jetstream.resources import Resources
+from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.outlet import Outlet
+from millstream.protocol.parser import Frame, make_frame
+from millstream.protocol.replies import Replies
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.subjects.match import matches
+
+
+class Published(NamedTuple):
+    """A message that JetStream sent."""
+
+    subject: bytes
+    payload: bytes
+    headers: bytes = b""
+    reply: bytes = b""
+
+
+class Delivered(NamedTuple):
+    """A message that a consumer sent."""
+
+    to: bytes
+    subject: bytes
+    payload: bytes
+    reply: bytes
+    headers: bytes = b""
+
+
+class FakeOutlet(Outlet):
+    """Adds to ``FakeWorld.delivered``, and to ``published`` so that the order of both can be seen."""
+
+    def __init__(self, world: FakeWorld, to: bytes) -> None:
+        self._world = world
+        self._to = to
+
+    def send(self, subject: bytes, frame: Frame) -> int:
+        if self._to in self._world.deaf:
+            return 0
+        message = Delivered(self._to, subject, frame.payload(), frame.reply(), frame.headers())
+        self._world.delivered.append(message)
+        self._world.published.append(Published(self._to, message.payload, message.headers, message.reply))
+        return 1
+
+    def has_interest(self) -> bool:
+        return self._to not in self._world.deaf
+
+    def behind(self) -> bool:
+        return self._to in self._world.behind
+
+
+@dataclass(slots=True)
+class _Timer:
+    callback: Callable[[], None] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class FakeWorld:
+    """See ``jetstream.ports.World``."""
+
+    def __init__(self, now_ns: int = 1_700_000_000_000_000_000) -> None:
+        self.time_ns = now_ns
+        self.published: list[Published] = []
+        self.heard: list[bytes] = []  # patterns of events that somebody listens for
+        self._soon: list[Callable[[], None]] = []
+        self._work: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
+        self._timers: list[tuple[int, int, _Timer]] = []
+        self._order = itertools.count()
+        self._sinks: list[tuple[bytes, Sink]] = []
+        self._services: list[tuple[bytes, Callable[[Request], None]]] = []
+        self._watchers: list[tuple[bytes, Callable[[], None]]] = []
+        self.delivered: list[Delivered] = []  # through outlets
+        self.deaf: set[bytes] = set()  # subjects that nobody listens on
+        self.behind: set[bytes] = set()  # subjects whose listener does not keep up
+        self.max_payload = 1024 * 1024
+
+    def account(
+        self,
+        options: AccountJetStreamOptions | None = None,
+        *,
+        fs: FileSystem | None = None,
+        name: str = "$G",
+        domain: str = "",
+        sync_interval_s: float | None = None,
+        resources: Resources | None = None,
+    ) -> AccountJetStream:
+        """JetStream of an account in this world; a file system of a test's own can be opened again."""
+        return AccountJetStream(
+            name,
+            self,
+            options or AccountJetStreamOptions(),
+            fs=fs or MemoryFileSystem(),
+            folder="store",
+            domain=domain,
+            sync_interval_s=sync_interval_s,
+            resources=resources,
+        )
+
+    # -- what a test does -------------------------------------------------------------------------
+
+    def send(
+        self, subject: bytes, payload: bytes = b"", *, reply: bytes = b"", headers: bytes | None = None
+    ) -> None:
+        """Publish as a client would."""
+        for pattern, sink in list(self._sinks):
+            if matches(subject, pattern):
+                sink(subject, make_frame(reply, headers, payload))
+        for pattern, callback in list(self._services):
+            if matches(subject, pattern):
+                callback(Request(subject, reply, headers or b"", payload))
+
+    def request(self, subject: bytes, payload: bytes = b"", headers: bytes | None = None) -> bytes:
+        """Publish, let everything happen, and return the payload of the one answer."""
+        before = len(self.published)
+        self.send(subject, payload, reply=b"_INBOX.test", headers=headers)
+        self.settle()
+        answers = [each for each in self.published[before:] if each.subject == b"_INBOX.test"]
+        if len(answers) != 1:
+            raise AssertionError(f"{len(answers)} answers to {subject.decode()}")
+        return answers[0].payload
+
+    def settle(self) -> None:
+        """Do everything that was put off, until there is nothing left."""
+        while self._soon or self._work:
+            soon, self._soon = self._soon, []
+            for callback in soon:
+                callback()
+            work, self._work = self._work, []
+            for job, done in work:
+                done(_outcome(job))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; timers fire in their order, each at its own time."""
+        end = self.time_ns + round(seconds * 1_000_000_000)
+        while self._timers and self._timers[0][0] <= end:
+            due, _, timer = heapq.heappop(self._timers)
+            self.time_ns = max(self.time_ns, due)
+            if timer.callback is not None:
+                timer.callback()
+            self.settle()
+        self.time_ns = end
+
+    # -- what JetStream sees ----------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> _Timer:
+        timer = _Timer(callback)
+        due = self.time_ns + round(delay_s * 1_000_000_000)
+        heapq.heappush(self._timers, (due, next(self._order), timer))
+        return timer
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self._work.append((work, done))
+
+    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
+        self.run_in_worker(job.run, done)
+
+    def publish(
+        self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
+    ) -> None:
+        self.published.append(Published(subject, payload, headers or b"", reply))
+
+    def acknowledge(self, start: bytes, acks: Replies) -> None:
+        for reply, seq, end in acks:
+            self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
+
+    def has_interest(self, subject: bytes) -> bool:
+        if subject in self.deaf:
+            return False
+        events = subject.startswith(b"$JS.EVENT.")
+        return not events or any(matches(subject, pattern) for pattern in self.heard)
+
+    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+        entry = (subject, sink)
+        self._sinks.append(entry)
+        return entry
+
+    def serve(
+        self,
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None = None,
+        *,
+        spared: Callable[[bytes], bool] | None = None,
+    ) -> Any:
+        def call(request: Request) -> None:
+            if spared is None or not spared(request.subject):
+                callback(request)
+
+        entry = (subject, call)
+        self._services.append(entry)
+        return entry
+
+    def release(self, handle: Any) -> None:
+        if handle in self._sinks:
+            self._sinks.remove(handle)
+        else:
+            self._services.remove(handle)
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> FakeOutlet:
+        return FakeOutlet(self, subject)
+
+    def flush(self) -> None:
+        """What is sent is there at once."""
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
+        entry = (subject, changed)
+        self._watchers.append(entry)
+        return entry
+
+    def unwatch(self, handle: Any) -> None:
+        self._watchers.remove(handle)
+
+    def listen(self, subject: bytes, *, ends: bool = False) -> None:
+        """Somebody begins to listen on `subject`, as everybody does at first, or `ends` to."""
+        if ends:
+            self.deaf.add(subject)
+        else:
+            self.deaf.discard(subject)
+        for watched, changed in list(self._watchers):
+            if watched == subject:
+                changed()
+
+    def describe_client(self, client: Any) -> ClientInfo | None:
+        return ClientInfo(kind="Client")
+
+
+def _outcome(job: Callable[[], None]) -> Exception | None:
+    try:
+        job()
+    except Exception as error:
+        return error
+    return None

@@ -1,0 +1,160 @@
+"""The requests of the JetStream API that moving streams takes, on a connection of nats-py.
+
+Configurations stay the JSON they are: a field that this release does not know must reach the other server as
+well.  Sequences and times are read from it, never written into it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from millstream.jsapi.names import API_PREFIX, domain_api_prefix
+from millstream.transfer.errors import RequestRefused, ServerLost, refusal
+
+DEFAULT_TIMEOUT_S: Final = 10.0
+_NO_MESSAGE: Final = 10037
+_LOOKS: Final = 3
+_LOOK_AGAIN_S: Final = 0.5
+_SERVER_FAULT: Final = 500
+
+Json = dict[str, Any]
+
+
+class JetStreamApi:
+    """Requests to the JetStream of `domain`, or to the one of the connection's server and account.
+
+    Each raises RequestRefused if the server says no and ServerLost if nobody answers in time.
+    """
+
+    def __init__(
+        self, connection: Connection, *, domain: str = "", timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.connection = connection
+        self.timeout_s = timeout_s
+        self.prefix = f"{domain_api_prefix(domain) if domain else API_PREFIX}."
+
+    @property
+    def where(self) -> str:
+        """What people know the server by."""
+        url = self.connection.connected_url
+        return url.netloc.rpartition("@")[2] if url is not None else "a server that is gone"
+
+    async def message(self, subject: str, body: bytes = b"", *, timeout_s: float | None = None) -> Msg:
+        """Send a request that is not one of the API's, and wait for its answer."""
+        try:
+            return await self.connection.request(subject, body, timeout=timeout_s or self.timeout_s)
+        except (NatsError, OSError) as error:  # among them: nobody there, no answer in time
+            raise ServerLost(f"{subject}: {error or type(error).__name__}") from error
+
+    async def ask(
+        self, verb: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> Json:
+        """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer."""
+        text = b"" if body is None else json.dumps(body).encode()
+        return read_answer((await self.message(self.prefix + verb, text, timeout_s=timeout_s)).data)
+
+    async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
+        """A request that changes nothing, so it may be sent again while a cluster has no leader."""
+        for left in range(_LOOKS - 1, -1, -1):
+            try:
+                return await self.ask(verb, body)
+            except (ServerLost, RequestRefused) as error:
+                passing = isinstance(error, ServerLost) or error.status >= _SERVER_FAULT
+                if not left or not passing or self.connection.is_closed:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        raise AssertionError("unreachable")
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    async def account(self) -> Json:
+        return await self.look("INFO")
+
+    async def stream_names(self) -> list[str]:
+        return [name async for name in self._pages("STREAM.NAMES", "streams")]
+
+    async def stream(self, name: str, *, deleted: bool = False) -> Json:
+        """Configuration and state; with `deleted`, also which sequences are missing."""
+        return await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
+
+    async def update_stream(self, config: Json) -> Json:
+        return await self.ask(f"STREAM.UPDATE.{config['name']}", config)
+
+    async def delete_stream(self, name: str) -> None:
+        await self.ask(f"STREAM.DELETE.{name}")
+
+    async def purge_below(self, name: str, seq: int) -> None:
+        """Remove every message before `seq`."""
+        await self.ask(f"STREAM.PURGE.{name}", {"seq": seq})
+
+    async def delete_message(self, name: str, seq: int) -> None:
+        await self.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
+
+    async def get_message(self, name: str, seq: int) -> Json | None:
+        """The message as it is stored, or None if there is none of that sequence."""
+        try:
+            answer = await self.look(f"STREAM.MSG.GET.{name}", {"seq": seq})
+        except RequestRefused as error:
+            if error.code == _NO_MESSAGE:
+                return None
+            raise
+        message: Json = answer["message"]
+        return message
+
+    # -- consumers --------------------------------------------------------------------------------
+
+    async def consumers(self, stream: str) -> list[Json]:
+        return [info async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
+
+    async def consumer(self, stream: str, name: str) -> Json:
+        return await self.look(f"CONSUMER.INFO.{stream}.{name}")
+
+    async def create_consumer(self, stream: str, config: Json) -> Json:
+        """Make the consumer, or give it this configuration."""
+        name = config.get("name") or config["durable_name"]
+        request = {"stream_name": stream, "config": config}
+        return await self.ask(f"CONSUMER.CREATE.{stream}.{name}", request)
+
+    async def delete_consumer(self, stream: str, name: str) -> None:
+        await self.ask(f"CONSUMER.DELETE.{stream}.{name}")
+
+    async def pause_consumer(self, stream: str, name: str, until: str) -> None:
+        """Deliver nothing until then; an empty time lets it go on."""
+        await self.ask(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": until} if until else {})
+
+    async def reset_consumer(self, stream: str, name: str, seq: int) -> None:
+        """Let it begin anew with the message `seq`."""
+        await self.ask(f"CONSUMER.RESET.{stream}.{name}", {"seq": seq})
+
+    def next_subject(self, stream: str, name: str) -> str:
+        """Where to ask for messages of a pull consumer."""
+        return f"{self.prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
+
+    async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
+        offset = 0
+        while True:
+            answer = await self.look(verb, {"offset": offset})
+            found = answer.get(field) or []
+            for each in found:
+                yield each
+            offset += len(found)
+            if not found or offset >= answer.get("total", 0):
+                return
+
+
+def read_answer(data: bytes) -> Json:
+    """What an answer says; RequestRefused if it is an error."""
+    try:
+        answer = json.loads(data)
+    except ValueError as error:
+        raise ServerLost(f"the answer can not be read: {error}") from error
+    if not isinstance(answer, dict):
+        raise ServerLost("the answer is no object")
+    if answer.get("error"):
+        raise refusal(answer["error"])
+    return answer

@@ -1,0 +1,231 @@
+"""What an archive of a stream holds, found out as its bytes pass by.
+
+    reading = ArchiveReading(form)
+    reading.feed(chunk) …           # what is wrong with it, as BadArchive
+    summary = reading.finish()      # the same if anything is missing
+
+Nothing of it is kept but the state, the consumers and a digest, so the size of the stream does not matter.
+The digest is over sequence, time, subject, headers and body of every message, in the order of their
+sequences; two streams that have the same one have the same messages.  It is made of what an archive means,
+not of its bytes: two servers pack the same stream in two ways.
+
+The form itself, frames around entries, is drawn in `docs/formats/snapshot.md`; who uses this package hands in
+how it is read and written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from millstream.transfer.errors import TransferError
+
+_HEAD: Final = struct.Struct("<QqQQQ")
+_CONSUMERS: Final = "consumers/"
+_EVERYTHING: Final = 2**64
+
+
+class BadArchive(TransferError):
+    """These bytes are no archive, or not a whole one."""
+
+
+class Frames(Protocol):
+    """The outer layer, as it is read."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+    def finish(self) -> None: ...
+
+
+class Entries(Protocol):
+    """The inner layer, as it is read: ``next`` steps to an entry, whose parts lie in `buf`."""
+
+    buf: bytes
+    timestamp: int
+    seq: int
+    name_start: int
+    name_size: int
+    header_size: int
+    body_start: int
+    body_size: int
+    most: int
+    too_large: bool
+
+    def feed(self, data: bytes) -> None: ...
+
+    def next(self) -> bool: ...
+
+    def is_end(self) -> bool: ...
+
+    def name(self) -> bytes: ...
+
+    def body(self) -> bytes: ...
+
+
+class EntryWriter(Protocol):
+    """The inner layer, as it is written."""
+
+    def append(self, data: bytes) -> None: ...
+
+    def add(
+        self, name: bytes, timestamp: int, seq: int, source: bytes, start: int, header_size: int, size: int
+    ) -> None: ...
+
+    def take(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveForm:
+    """How archives are read and written."""
+
+    frames: Callable[[], Frames]
+    entries: Callable[[], Entries]
+    writer: Callable[[], EntryWriter]
+    frame: Callable[[bytes], bytes]
+    start: bytes  # of every archive
+    magic: bytes  # of the inner layer
+    block_size: int  # that a frame may hold
+    problem: type[Exception]  # what reading raises
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a stream was when an archive of it was made."""
+
+    messages: int = 0
+    first_seq: int = 0  # of the messages that are there; 0: there are none
+    last_seq: int = 0
+    digest: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    consumers: dict[str, Any] = field(default_factory=dict)  # name → configuration and state
+    older_form: bool = False  # an archive of servers before 2.15: only its frames were looked at
+
+
+class ArchiveReading:
+    """See the module.  With `upto`, messages behind that sequence do not count."""
+
+    def __init__(self, form: ArchiveForm, *, upto: int = _EVERYTHING) -> None:
+        self._problem = form.problem
+        self._magic = form.magic
+        self._frames = form.frames()
+        self._entries = form.entries()
+        self._upto = upto
+        self._first = b""  # until the form is known
+        self._known = False
+        self._ended = False
+        self._digest = hashlib.sha256()
+        self.summary = Summary()
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether everything that stands before the messages was read."""
+        summary = self.summary
+        return bool(summary.state) and len(summary.consumers) >= summary.state.get("consumer_count", 0)
+
+    def feed(self, data: bytes) -> None:
+        try:
+            for piece in self._frames.feed(data):
+                self._take(piece)
+        except self._problem as error:
+            raise BadArchive(str(error)) from error
+
+    def finish(self) -> Summary:
+        try:
+            self._frames.finish()
+        except self._problem as error:
+            raise BadArchive(f"it ends too early ({error})") from error
+        summary = self.summary
+        if not self._known:
+            raise BadArchive("it is empty")
+        if not summary.older_form:
+            if not self._ended:
+                raise BadArchive("it ends too early")
+            summary.digest = self._digest.hexdigest()
+        return summary
+
+    def _take(self, piece: bytes) -> None:
+        if not self._known:
+            self._first += piece
+            if len(self._first) < len(self._magic):
+                return
+            self._known = True
+            self.summary.older_form = not self._first.startswith(self._magic)
+            piece = self._first
+        if self.summary.older_form or self._ended:
+            return
+        entries = self._entries
+        entries.feed(piece)
+        while not self._ended and entries.next():
+            if entries.too_large:
+                raise BadArchive("an entry is too large")
+            if entries.seq:
+                self._count(entries)
+            elif entries.is_end():
+                self._ended = True
+            else:
+                self._note(entries.name().decode(errors="replace"), entries.body())
+
+    def _count(self, entries: Entries) -> None:
+        summary, seq = self.summary, entries.seq
+        if seq <= summary.last_seq:
+            raise BadArchive(f"message {seq} stands behind message {summary.last_seq}")
+        if seq > self._upto:
+            return
+        summary.first_seq = summary.first_seq or seq
+        summary.last_seq = seq
+        summary.messages += 1
+        head = (seq, entries.timestamp, entries.name_size, entries.header_size, entries.body_size)
+        self._digest.update(_HEAD.pack(*head))
+        start, end = entries.name_start, entries.body_start + entries.body_size
+        self._digest.update(memoryview(entries.buf)[start:end])
+
+    def _note(self, name: str, body: bytes) -> None:
+        try:
+            found = json.loads(body)
+        except ValueError as error:
+            raise BadArchive(f"{name} can not be read: {error}") from error
+        if name == "state.json":
+            self.summary.state = found
+        elif name.startswith(_CONSUMERS):
+            self.summary.consumers[name.removeprefix(_CONSUMERS)] = found
+        else:
+            raise BadArchive(f"nobody knows what {name} is")
+
+
+class ArchiveWriting:
+    """An archive made here, to be sent to a server: state, then messages, then ``finish``."""
+
+    def __init__(self, form: ArchiveForm, state: dict[str, Any]) -> None:
+        self._form = form
+        self._buffer = form.writer()
+        self._begun = False
+        text = json.dumps({**state, "consumer_count": 0}).encode()
+        self._buffer.append(form.magic)
+        self._buffer.add(b"state.json", 0, 0, text, 0, 0, len(text))
+        self._waiting = b""
+
+    def add(self, seq: int, timestamp: int, subject: str, headers: bytes, body: bytes) -> None:
+        both = headers + body
+        self._buffer.add(subject.encode(), timestamp, seq, both, 0, len(headers), len(both))
+
+    def take(self) -> bytes:
+        """What is ready to be sent."""
+        return self._frames(final=False)
+
+    def finish(self) -> bytes:
+        self._buffer.add(b"", 0, 0, b"", 0, 0, 0)
+        return self._frames(final=True)
+
+    def _frames(self, *, final: bool) -> bytes:
+        size = self._form.block_size
+        data = self._waiting + self._buffer.take()
+        whole = len(data) if final else len(data) - len(data) % size
+        self._waiting = data[whole:]
+        frames = [self._form.frame(data[at : min(at + size, whole)]) for at in range(0, whole, size)]
+        start = b"" if self._begun else self._form.start
+        self._begun = True
+        return start + b"".join(frames)

@@ -1,0 +1,96 @@
+"""Streams into folders: each from one snapshot, checked while it is written and once more from disk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from millstream.jsapi.go_time import Time, format_time
+from millstream.transfer.api import JetStreamApi
+from millstream.transfer.archive import ArchiveForm, ArchiveReading
+from millstream.transfer.folder import Backup, BackupWriter
+from millstream.transfer.progress import Progress
+from millstream.transfer.snapshots import DEFAULT_CHUNK, Snapshot
+
+STEP: Final = "backup"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupOptions:
+    """How backups are taken."""
+
+    consumers: bool = True
+    check: bool = False  # the server looks at every message first
+    replace: bool = False  # a backup that is there already
+    verify: bool = True  # read what was written once more, from disk
+    chunk_size: int = DEFAULT_CHUNK
+
+
+@dataclass(frozen=True, slots=True)
+class BackupDone:
+    """What was written."""
+
+    backup: Backup
+    seconds: float
+
+    def report(self) -> dict[str, object]:
+        """For programs."""
+        backup = self.backup
+        return {
+            "stream": backup.stream,
+            "folder": str(backup.path),
+            "messages": backup.state["messages"],
+            "bytes": backup.state["bytes"],
+            "first_seq": backup.state["first_seq"],
+            "last_seq": backup.state["last_seq"],
+            "consumers": backup.seal["consumers"],
+            "archive_bytes": backup.seal["archive_bytes"],
+            "archive_sha256": backup.seal["archive_sha256"],
+            "digest": backup.seal["digest"],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+async def back_up(
+    api: JetStreamApi,
+    stream: str,
+    folder: Path,
+    form: ArchiveForm,
+    progress: Progress,
+    options: BackupOptions | None = None,
+) -> BackupDone:
+    """Write a backup of `stream` to `folder`, which is made."""
+    options = options or BackupOptions()
+    start = time.monotonic()
+    with BackupWriter(folder, replace=options.replace) as writer:
+        reading = ArchiveReading(form)
+
+        def take(chunk: bytes) -> None:
+            writer.write(chunk)
+            reading.feed(chunk)
+
+        async with Snapshot(
+            api, stream, consumers=options.consumers, check=options.check, chunk_size=options.chunk_size
+        ) as snapshot:
+            total = snapshot.state["bytes"]
+            progress.begin(stream, STEP, total)
+            async for chunk in snapshot:
+                await asyncio.to_thread(take, chunk)
+                messages = max(snapshot.state["messages"], 1)
+                progress.advance(stream, STEP, total * reading.summary.messages // messages)
+        summary = reading.finish()
+        backup = await asyncio.to_thread(
+            writer.commit,
+            snapshot.config,
+            snapshot.state,
+            summary,
+            server=api.where,
+            taken=format_time(Time(time.time_ns())),
+        )
+    progress.end(stream, STEP)
+    if options.verify:
+        await asyncio.to_thread(backup.check, form)
+    return BackupDone(backup, time.monotonic() - start)

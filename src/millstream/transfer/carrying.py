@@ -1,0 +1,122 @@
+"""Moving a consumer of a copy to where the original is, by means of the API.
+
+A consumer that was copied with its stream some time ago stands where the original stood then.  Its place is
+set with a reset to the first message that is not acknowledged.  If the original has delivered beyond that,
+its messages are pulled once more, and those are acknowledged that the original has no longer pending.  Then
+both have delivered and acknowledged the same; how often a message was delivered begins anew.
+
+What can not be done so is said by ``obstacle``; such a stream is to be copied again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from nats.errors import Error as NatsError
+
+from millstream.jsapi.ack_subject import read_ack_subject
+from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.errors import ServerLost, TransferError
+
+_RESETTABLE: Final = ("all", "by_start_sequence", "by_start_time")
+_NOT_COPIED: Final = ("pause_until", "metadata")
+_AT_ONCE: Final = 256
+_PULL_S: Final = 10.0
+
+
+def obstacle(name: str, entry: Json) -> str:
+    """Why the consumer of this entry of an archive can not be carried; empty if it can."""
+    config, state = entry["config"], entry.get("state") or {}
+    if config.get("deliver_policy", "all") not in _RESETTABLE:
+        return f"consumer {name} can not be reset ({config['deliver_policy']})"
+    delivered, floor, pending = places(state)
+    if delivered == floor:
+        return ""
+    if config.get("deliver_subject") and len(pending) != delivered - floor:
+        return f"push consumer {name} has gaps in what it acknowledged"
+    if config.get("priority_policy", "none") != "none":
+        return f"consumer {name} has priority groups"
+    if config.get("ack_policy", "none") not in ("none", "all", "explicit"):
+        return f"consumer {name} acknowledges by flow control"
+    return ""
+
+
+def places(state: Json) -> tuple[int, int, frozenset[int]]:
+    """What was delivered, up to where all is acknowledged, and what is pending; stream sequences."""
+    delivered = int((state.get("delivered") or {}).get("stream_seq", 0))
+    floor = int((state.get("ack_floor") or {}).get("stream_seq", 0))
+    return delivered, floor, frozenset(int(seq) for seq in state.get("pending") or {})
+
+
+def copied_config(config: Json) -> Json:
+    """The configuration for the target: not paused, and without what servers note."""
+    return {key: value for key, value in config.items() if key not in _NOT_COPIED} | _own_metadata(config)
+
+
+def _own_metadata(config: Json) -> Json:
+    metadata = {
+        key: value
+        for key, value in (config.get("metadata") or {}).items()
+        if not key.startswith(("_nats.", "millstream.promote"))
+    }
+    return {"metadata": metadata} if metadata else {}
+
+
+async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, original: Json) -> dict[int, str]:
+    """Bring the consumer to where `entry` says; `original` is what the source tells of it, when all is still.
+
+    Returns where those messages are acknowledged at the target that are pending.
+    """
+    config, state = entry["config"], entry.get("state") or {}
+    await target.create_consumer(stream, copied_config(config))
+    delivered, floor, pending = places(state)
+    if config.get("ack_policy", "none") == "none":
+        await target.reset_consumer(stream, name, delivered + 1)
+        return {}
+    await target.reset_consumer(stream, name, floor + 1)
+    if delivered <= floor or config.get("deliver_subject"):
+        return {}
+    info = await target.consumer(stream, name)
+    behind = int(info["num_pending"]) - int(original["num_pending"])
+    return await _deliver(target, stream, config, behind, None if config["ack_policy"] == "all" else pending)
+
+
+async def _deliver(
+    target: JetStreamApi, stream: str, config: Json, count: int, pending: frozenset[int] | None
+) -> dict[int, str]:
+    """Pull the next `count` messages; acknowledge those not in `pending`, or none at all."""
+    connection = target.connection
+    inbox = connection.new_inbox()
+    subscription = await connection.subscribe(inbox)
+    kept: dict[int, str] = {}
+    name = config.get("name") or config["durable_name"]
+    largest = min(_AT_ONCE, int(config.get("max_batch") or _AT_ONCE))
+    try:
+        while count > 0:
+            batch = min(count, largest)
+            await connection.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
+            for _ in range(batch):
+                message = await subscription.next_msg(timeout=_PULL_S)
+                delivery = read_ack_subject(message.reply)
+                if delivery is None:
+                    status = (message.headers or {}).get("Status", "")
+                    raise TransferError(f"consumer {name} of the copy does not deliver: {status}")
+                count -= 1
+                if pending is None or delivery.stream_seq in pending:
+                    kept[delivery.stream_seq] = message.reply
+                else:
+                    await message.ack_sync(timeout=_PULL_S)
+    except (NatsError, OSError) as error:
+        raise ServerLost(f"consumer {name} of the copy: {error or type(error).__name__}") from error
+    finally:
+        await subscription.unsubscribe()
+    return kept
+
+
+def _pull(batch: int, config: Json) -> bytes:
+    request: dict[str, Any] = {"batch": batch, "expires": int(_PULL_S * 0.9 * 1e9)}
+    longest = int(config.get("max_expires") or 0)
+    if longest:
+        request["expires"] = min(request["expires"], longest)
+    return json.dumps(request).encode()

@@ -1,0 +1,254 @@
+"""Keeping a copy up to date while its original goes on, with sequences and times as they are.
+
+A server lets nobody publish a message with a sequence and a time, and lets nobody add to a stream from an
+archive. But a mirror takes both from its origin, and a stream that is restored may begin anywhere.  So the
+copy is restored as a *mirror* of a stream that does not exist yet, the feed, and each round
+
+    1. reads what the original has beyond the copy, message by message as it is stored,
+    2. makes an archive of it, and restores that as the feed, on the target,
+    3. waits until the copy has mirrored it, and removes the feed again.
+
+To the copy it looks as if its origin had come back with more.  A server takes some ten seconds to notice
+that an origin came back, so that is what a round costs, whatever the size of the stream.
+
+In the end the copy gets its own configuration, which makes it a stream like any other.  Only streams that
+keep messages by limits can be followed: the others lose messages as consumers acknowledge them, and a
+mirror does not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from millstream.jsapi.go_time import parse_time
+from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.archive import ArchiveForm, ArchiveWriting
+from millstream.transfer.errors import CopyDiffers, RequestRefused, ServerLost, StreamMissing, TransferError
+from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
+from millstream.transfer.progress import Progress
+from millstream.transfer.restoring import send_archive
+
+STEP: Final = "follow"
+MOST_AT_ONCE: Final = 100_000  # messages; beyond that, copying again is faster
+_ASKED_AT_ONCE: Final = 128
+_LOOK_EVERY_S: Final = 0.2
+_MIRROR_S: Final = 120.0  # for a mirror to notice its origin, and to take something of it
+_MOST_DELETED: Final = 10_000  # messages deleted one by one; beyond that, copying again is faster
+
+# What a mirror may not have, or what would keep it from taking what its origin has.
+_LEFT_OUT: Final = (
+    "subjects",
+    "sources",
+    "republish",
+    "subject_transform",
+    "discard_new_per_subject",
+    "deny_delete",
+    "deny_purge",
+    "sealed",
+    "first_seq",
+    "allow_msg_counter",
+    "allow_atomic",
+    "allow_msg_schedules",
+    "allow_batched",
+)
+
+
+class CanNotFollow(TransferError):
+    """This stream is to be copied again instead."""
+
+
+def why_not(config: Json) -> str:
+    """Why a stream can not be followed; empty if it can."""
+    if config.get("retention", "limits") != "limits":
+        return f"retention is {config['retention']}"
+    if config.get("mirror"):
+        return "it is a mirror"
+    if config.get("sealed"):
+        return "it is sealed"
+    if config.get("discard", "old") == "new":
+        return "it discards new messages"
+    return ""
+
+
+def following_config(config: Json) -> Json:
+    """The configuration of the copy while it follows."""
+    kept = {key: value for key, value in config.items() if key not in _LEFT_OUT}
+    return {**kept, "mirror": {"name": FEED_PREFIX + config["name"]}}
+
+
+@dataclass(slots=True)
+class Lag:
+    """How far the copy is behind."""
+
+    source_last: int
+    target_last: int
+
+    @property
+    def messages(self) -> int:
+        return max(self.source_last - self.target_last, 0)
+
+
+class Follower:
+    """Brings one copy up to date, again and again."""
+
+    def __init__(
+        self, source: JetStreamApi, target: JetStreamApi, stream: str, form: ArchiveForm, progress: Progress
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._stream = stream
+        self._feed = FEED_PREFIX + stream
+        self._form = form
+        self._progress = progress
+
+    async def lag(self) -> Lag:
+        there = (await self._target.stream(self._stream))["state"]["last_seq"]
+        return Lag((await self._source.stream(self._stream))["state"]["last_seq"], there)
+
+    async def round(self) -> Lag:
+        """Bring over what is there now; CanNotFollow if that is too much."""
+        lag = await self.lag()
+        if lag.messages > MOST_AT_ONCE:
+            raise CanNotFollow(f"stream {self._stream}: the copy is {lag.messages} messages behind")
+        if lag.messages:
+            await self._bring(lag.target_last + 1, lag.source_last)
+        return await self.lag()
+
+    async def remove_feed(self) -> None:
+        with suppress(StreamMissing):
+            await self._target.delete_stream(self._feed)
+
+    # -- one round --------------------------------------------------------------------------------
+
+    async def _bring(self, first: int, last: int) -> None:
+        await self.remove_feed()
+        config = {
+            "name": self._feed,
+            "subjects": [f"{FENCE_PREFIX}feed.{self._stream}"],
+            "retention": "limits",
+            "storage": "file",
+            "num_replicas": 1,
+        }
+        with tempfile.TemporaryFile() as spool:
+            state, last_is_there, digests = await self._read(first, last, spool)
+            size = spool.tell()
+            self._progress.begin(self._stream, STEP, size)
+            await send_archive(
+                self._target,
+                config,
+                state,
+                _pieces(spool),
+                lambda sent: self._progress.advance(self._stream, STEP, sent),
+            )
+        await self._wait_for(last)
+        await self.remove_feed()
+        await self._compare(digests)
+        if not last_is_there:
+            await self._remove(last)
+        self._progress.end(self._stream, STEP)
+
+    async def _read(
+        self, first: int, last: int, spool: BinaryIO
+    ) -> tuple[dict[str, Any], bool, dict[int, bytes]]:
+        """Write the archive of the feed; its state, whether the last message exists, and what each one is.
+
+        A sequence that was deleted at the end needs a message in its place, so that the copy gets so far.
+        """
+        state = {"messages": last - first + 1, "bytes": 0, "first_seq": first, "last_seq": last}
+        writing = ArchiveWriting(self._form, state)
+        found: Json | None = None
+        digests: dict[int, bytes] = {}
+        for at in range(first, last + 1, _ASKED_AT_ONCE):
+            sequences = range(at, min(at + _ASKED_AT_ONCE, last + 1))
+            for found in await self._get(self._source, sequences):
+                if found is not None:
+                    digests[found["seq"]] = _digest(found)
+                    headers = base64.b64decode(found.get("hdrs") or "")
+                    body = base64.b64decode(found.get("data") or "")
+                    stored = int(parse_time(found["time"]))
+                    writing.add(found["seq"], stored, found["subject"], headers, body)
+            await asyncio.to_thread(spool.write, writing.take())
+        if found is None:
+            writing.add(last, time.time_ns(), f"{FENCE_PREFIX}gap", b"", b"")
+        spool.write(writing.finish())
+        return state, found is not None, digests
+
+    async def _get(self, api: JetStreamApi, sequences: Sequence[int]) -> list[Json | None]:
+        return await asyncio.gather(*(api.get_message(self._stream, seq) for seq in sequences))
+
+    async def _compare(self, digests: dict[int, bytes]) -> None:
+        """Read back what was brought over; limits may have removed some of it meanwhile."""
+        sequences = list(digests)
+        first = (await self._target.stream(self._stream))["state"]["first_seq"]
+        for at in range(0, len(sequences), _ASKED_AT_ONCE):
+            for found in await self._get(self._target, sequences[at : at + _ASKED_AT_ONCE]):
+                if found is not None and digests.pop(found["seq"]) != _digest(found):
+                    raise CopyDiffers(self._stream, [f"message {found['seq']} has another content"])
+        missing = [seq for seq in digests if seq >= first]
+        for seq in missing:
+            if await self._source.get_message(self._stream, seq) is not None:
+                raise CopyDiffers(self._stream, [f"message {seq} is missing"])
+
+    async def _wait_for(self, last: int) -> None:
+        seen, waited = -1, 0.0
+        while True:
+            there = (await self._target.stream(self._stream))["state"]["last_seq"]
+            if there >= last:
+                return
+            waited = waited + _LOOK_EVERY_S if there == seen else 0.0
+            seen = there
+            if waited > _MIRROR_S:
+                raise ServerLost(f"stream {self._stream}: the target does not take what it is fed")
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    # -- what was removed -------------------------------------------------------------------------
+
+    async def settle_removals(self) -> None:
+        """Remove from the copy what the original has no longer; both are still, and end at the same one."""
+        source = (await self._source.stream(self._stream, deleted=True))["state"]
+        target = (await self._target.stream(self._stream, deleted=True))["state"]
+        if target["first_seq"] < source["first_seq"]:
+            await self._target.purge_below(self._stream, source["first_seq"])
+            target = (await self._target.stream(self._stream, deleted=True))["state"]
+        gone = set(source.get("deleted") or ()) - set(target.get("deleted") or ())
+        gone = {seq for seq in gone if target["first_seq"] <= seq <= target["last_seq"]}
+        if len(gone) > _MOST_DELETED:
+            raise CanNotFollow(f"stream {self._stream}: {len(gone)} messages were deleted")
+        for seq in sorted(gone):
+            await self._remove(seq)
+        target = (await self._target.stream(self._stream))["state"]
+        differences = [
+            f"{name} is {target[name]} instead of {source[name]}"
+            for name in ("messages", "bytes", "last_seq")
+            if target[name] != source[name]
+        ]
+        if differences:
+            raise CanNotFollow(f"stream {self._stream}: {', '.join(differences)}")
+
+    async def _remove(self, seq: int) -> None:
+        try:
+            await self._target.delete_message(self._stream, seq)
+        except RequestRefused:
+            if await self._target.get_message(self._stream, seq) is not None:  # limits may have been faster
+                raise
+
+
+def _digest(message: Json) -> bytes:
+    """Of all that a message is; both servers tell of one in the same words."""
+    parts = [message["seq"], message["time"], message["subject"], message.get("hdrs"), message.get("data")]
+    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+async def _pieces(spool: BinaryIO) -> AsyncIterator[bytes]:
+    spool.seek(0)
+    while piece := await asyncio.to_thread(spool.read, 512 * 1024):
+        yield piece

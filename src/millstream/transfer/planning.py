@@ -1,0 +1,134 @@
+"""What a promotion will do with each stream, before it does anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.errors import StreamMissing, TransferError
+from millstream.transfer.following import why_not
+from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
+
+
+class Method(StrEnum):
+    """How the copy gets what comes after it was taken."""
+
+    COPY = "copy"  # it is taken once more, when all is still
+    FOLLOW = "follow"  # only what is missing is brought over
+
+
+class Found(StrEnum):
+    """What is at the target."""
+
+    NOTHING = "nothing"
+    UNFINISHED = "unfinished copy"
+    STREAM = "a stream"
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOptions:
+    """What is to be different at the target, and how it is done."""
+
+    live: bool = False
+    cut_over: bool = False
+    method: Method | None = None  # None: whichever holds everything still for less time
+    replicas: int = 0
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    replace: bool = False  # what is at the target already
+    verify: bool = True
+    grace_s: float = 10.0  # for clients to acknowledge what they have in hand
+    small_bytes: int = 64 * 1024 * 1024  # so much is copied faster than followed
+
+
+@dataclass(slots=True)
+class StreamPlan:
+    """One stream."""
+
+    name: str
+    origin: str
+    config: Json  # of the source, as it is when nobody moves it
+    target_config: Json
+    state: Json
+    consumers: list[str]
+    found: Found
+    method: Method
+    frozen: bool  # by a run that did not end, or that took over already
+    remark: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "stream": self.name,
+            "messages": self.state["messages"],
+            "bytes": self.state["bytes"],
+            "last_seq": self.state["last_seq"],
+            "consumers": self.consumers,
+            "replicas": self.target_config.get("num_replicas", 1),
+            "at_target": str(self.found),
+            "method": str(self.method),
+            "remark": self.remark,
+            "problems": self.problems,
+        }
+
+
+async def plan_stream(
+    source: JetStreamApi, target: JetStreamApi, name: str, options: PromoteOptions
+) -> StreamPlan:
+    info = await source.stream(name)
+    config = own_config(info["config"])
+    changed = dict(config)
+    if options.replicas:
+        changed["num_replicas"] = options.replicas
+    if options.cluster or options.tags:
+        changed["placement"] = {"cluster": options.cluster, "tags": list(options.tags)}
+    origin = origin_of(info)
+    consumers = [each["name"] for each in await source.consumers(name)]
+    note = freeze_note(info["config"])
+    found, problems = Found.NOTHING, []
+    try:
+        there = await target.stream(name)
+    except StreamMissing:
+        pass
+    else:
+        if origin_of(there) == origin and there["config"] == info["config"]:
+            raise TransferError(f"{name}: source and target are the same stream")
+        found = Found.UNFINISHED if is_unfinished_copy(there, origin) else Found.STREAM
+    if found is Found.STREAM and note is None and not options.replace and (options.live or options.cut_over):
+        problems.append("the target has a stream of that name; --replace deletes it there first")
+    method, remark = _method(info, config, options)
+    return StreamPlan(
+        name,
+        origin,
+        config,
+        changed,
+        info["state"],
+        consumers,
+        found,
+        method,
+        note is not None,
+        remark,
+        problems,
+    )
+
+
+def _method(info: Json, config: Json, options: PromoteOptions) -> tuple[Method, str]:
+    if not options.live:
+        return Method.COPY, ""
+    reason = why_not(config)
+    if reason:
+        return Method.COPY, f"can not be followed: {reason}"
+    if options.method is not None:
+        return options.method, ""
+    if info["state"]["bytes"] <= options.small_bytes:
+        return Method.COPY, "small enough to be copied again"
+    return Method.FOLLOW, ""
+
+
+async def plan(
+    source: JetStreamApi, target: JetStreamApi, names: list[str], options: PromoteOptions
+) -> list[StreamPlan]:
+    """A plan for each."""
+    return [await plan_stream(source, target, name, options) for name in names]

@@ -1,0 +1,138 @@
+"""Folders into streams: looked at before anything is sent, and compared with the stream afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.archive import ArchiveForm, Summary
+from millstream.transfer.comparing import compare_consumers, compare_messages
+from millstream.transfer.errors import (
+    CopyDiffers,
+    RequestRefused,
+    StreamExists,
+    StreamMissing,
+    TransferError,
+)
+from millstream.transfer.folder import Backup
+from millstream.transfer.progress import Progress
+from millstream.transfer.restoring import from_chunks, send_archive
+
+STEP: Final = "restore"
+_READ_AT_ONCE: Final = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What is to be different, and how much is verified afterwards."""
+
+    name: str = ""  # another name for the stream
+    subjects: tuple[str, ...] = ()
+    replicas: int = 0
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    changes: dict[str, Any] = field(default_factory=dict)  # further fields of the configuration
+    verify: bool = True  # read the stream back and compare every message
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDone:
+    """What is there now."""
+
+    stream: str
+    info: Json
+    summary: Summary
+    verified: bool
+    seconds: float
+
+    def report(self) -> dict[str, object]:
+        """For programs."""
+        state = self.info["state"]
+        return {
+            "stream": self.stream,
+            "messages": state["messages"],
+            "bytes": state["bytes"],
+            "first_seq": state["first_seq"],
+            "last_seq": state["last_seq"],
+            "consumers": sorted(self.summary.consumers),
+            "digest": self.summary.digest,
+            "verified": self.verified,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def changed_config(config: dict[str, Any], options: RestoreOptions) -> dict[str, Any]:
+    """The configuration that the restored stream gets."""
+    changed = {**config, **options.changes}
+    if options.name:
+        changed["name"] = options.name
+    if options.subjects:
+        changed["subjects"] = list(options.subjects)
+    if options.replicas:
+        changed["num_replicas"] = options.replicas
+    if options.cluster or options.tags:
+        changed["placement"] = {"cluster": options.cluster, "tags": list(options.tags)}
+    return changed
+
+
+async def restore(
+    api: JetStreamApi,
+    backup: Backup,
+    form: ArchiveForm,
+    progress: Progress,
+    options: RestoreOptions | None = None,
+) -> RestoreDone:
+    """Make the stream of `backup` on the server, which must not have it."""
+    options = options or RestoreOptions()
+    config = changed_config(backup.config, options)
+    name = config["name"]
+    start = time.monotonic()
+    await refuse_if_there(api, name)
+    progress.begin(name, STEP, backup.archive.stat().st_size)
+    summary = await asyncio.to_thread(backup.check, form)
+    answer = await put(api, backup, config, progress)
+    progress.end(name, STEP)
+    if options.verify and not summary.older_form:
+        differences = await compare_messages(api, name, form, summary)
+        differences += await compare_consumers(api, name, summary.consumers)
+        if differences:
+            raise CopyDiffers(name, differences)
+    return RestoreDone(
+        name, answer, summary, options.verify and not summary.older_form, time.monotonic() - start
+    )
+
+
+async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: Progress) -> Json:
+    """Send a backup that was checked; if the server fails, say what it may have left behind."""
+    name = config["name"]
+    chunks = from_chunks(backup.chunks(_READ_AT_ONCE))
+    try:
+        return await send_archive(
+            api, config, backup.state, chunks, lambda sent: progress.advance(name, STEP, sent)
+        )
+    except StreamExists:
+        raise
+    except RequestRefused as error:
+        said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
+        raise RequestRefused(error.status, error.code, said) from error
+
+
+async def refuse_if_there(api: JetStreamApi, name: str) -> None:
+    try:
+        await api.stream(name)
+    except StreamMissing:
+        return
+    raise TransferError(f"stream {name} exists on {api.where}; nothing was changed")
+
+
+async def _left_behind(api: JetStreamApi, name: str) -> str:
+    """Nats-server keeps what it had read when a restore fails."""
+    try:
+        info = await api.stream(name)
+    except TransferError:
+        return ""
+    messages = info["state"]["messages"]
+    return f"; the server kept an unfinished stream of {messages} messages, which is to be deleted"

@@ -1,0 +1,158 @@
+"""Receiving a snapshot of a stream: chunks as the server sends them, in a window that acks keep open.
+
+    async with Snapshot(api, "ORDERS") as snapshot:
+        snapshot.config, snapshot.state
+        async for chunk in snapshot: …
+
+A chunk is acknowledged when the next one is asked for, so a disk that is slow slows the server down instead
+of filling memory: no more than one window is here at a time.  Servers give up when no ack came for seconds,
+which no disk should take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from millstream.transfer.api import JetStreamApi
+from millstream.transfer.archive import ArchiveForm, ArchiveReading, Summary
+from millstream.transfer.errors import ServerLost, TransferError
+
+DEFAULT_CHUNK: Final = 128 * 1024
+_WINDOW: Final = 4 * 1024 * 1024
+_TRIES: Final = 6
+_AGAIN_S: Final = 1.0
+_SILENCE_S: Final = 30.0  # for the next chunk: the server may be looking for it
+_CHECK_S: Final = 600.0  # for the answer, if the server reads all of a large stream before
+
+
+class SnapshotBroken(TransferError):
+    """The server ended the snapshot before its end."""
+
+
+class Snapshot:
+    """See the module.  With `check`, the server looks at every message before it sends the first one."""
+
+    def __init__(
+        self,
+        api: JetStreamApi,
+        stream: str,
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        chunk_size: int = DEFAULT_CHUNK,
+        silence_s: float = _SILENCE_S,
+    ) -> None:
+        self.config: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self._api = api
+        self._stream = stream
+        self._request = {
+            "no_consumers": not consumers,
+            "jsck": check,
+            "chunk_size": chunk_size,
+            "window_size": _WINDOW,
+        }
+        self._silence_s = silence_s
+        self._subscription: Subscription | None = None
+        self._unanswered = ""  # where the ack of the last chunk goes
+        self._ended = False
+
+    async def __aenter__(self) -> Self:
+        connection = self._api.connection
+        inbox = connection.new_inbox()
+        self._subscription = await connection.subscribe(inbox, pending_bytes_limit=4 * _WINDOW)
+        try:
+            answer = await self._api.ask(
+                f"STREAM.SNAPSHOT.{self._stream}",
+                {"deliver_subject": inbox, **self._request},
+                timeout_s=max(_CHECK_S, self._api.timeout_s) if self._request["jsck"] else None,
+            )
+        except BaseException:
+            await self._close()
+            raise
+        self.config, self.state = answer["config"], answer["state"]
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._ended or self._subscription is None:
+            raise StopAsyncIteration
+        try:
+            if self._unanswered:
+                await self._api.connection.publish(self._unanswered)
+            message = await self._next(self._subscription)
+        except (NatsError, OSError) as error:
+            raise ServerLost(f"snapshot of stream {self._stream}: {error or type(error).__name__}") from error
+        self._unanswered = message.reply
+        if message.data:
+            return message.data
+        self._ended = True
+        status = (message.headers or {}).get("Status", "204")
+        if status != "204":
+            reason = (message.headers or {}).get("Description", "")
+            raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {status} {reason}")
+        raise StopAsyncIteration
+
+    async def _next(self, subscription: Subscription) -> Msg:
+        return await subscription.next_msg(timeout=self._silence_s)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        """The server notices that nobody listens, and ends what it is sending."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._api.connection.is_closed:
+            await subscription.unsubscribe()
+
+
+async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
+    """State and consumers of a stream, exactly and of one moment, without its messages.
+
+    An archive has them first, so the snapshot is dropped when they are there.
+    """
+
+    async def read() -> Summary:
+        reading = ArchiveReading(form)
+        async with Snapshot(api, stream, chunk_size=16 * 1024) as snapshot:
+            async for chunk in snapshot:
+                await asyncio.to_thread(reading.feed, chunk)
+                if reading.has_consumers:
+                    return reading.summary
+        return reading.finish()
+
+    return await _when_ready(read)
+
+
+async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int | None = None) -> Summary:
+    """What the messages of a stream are, up to one sequence, from a snapshot that nobody keeps."""
+
+    async def read() -> Summary:
+        reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
+        async with Snapshot(api, stream) as snapshot:
+            async for chunk in snapshot:
+                await asyncio.to_thread(reading.feed, chunk)
+        return reading.finish()
+
+    return await _when_ready(read)
+
+
+async def _when_ready(read: Callable[[], Awaitable[Summary]]) -> Summary:
+    """A cluster that has just restored a stream answers before it can send a snapshot of it."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await read()
+        except SnapshotBroken:
+            await asyncio.sleep(_AGAIN_S)
+    return await read()

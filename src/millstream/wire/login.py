@@ -1,0 +1,214 @@
+"""What is said when a connection begins: the server's INFO, our CONNECT, and TLS between them.
+
+    server                                   client
+    (TLS, if `first`)
+    INFO {"nonce":…, "tls_required":…}  ─▶
+    (TLS, if either side wants it)
+                                        ◀─   CONNECT {"jwt":…, "sig":…}   PING
+    PONG, or -ERR 'Authorization Violation'  ─▶
+
+No sockets here: the steps around these are the same for sockets that block (`blocking`) and for transports
+of an event loop (`publishers`).
+"""
+
+import os
+import secrets
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from millstream.base.errors import MillstreamError
+from millstream.wire.errors import (
+    AuthorizationViolation,
+    BadOptions,
+    NotConnected,
+    ProtocolViolation,
+    WireError,
+)
+from millstream.wire.options import LinkOptions, ServerAddress
+
+_LANGUAGE: Final = "python-millstream"
+_VERSION: Final = "0.1.0"
+_REFUSALS: Final = ("authorization", "authentication", "user authentication", "account authentication")
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The fields of INFO that matter to a client."""
+
+    server_id: str = ""
+    server_name: str = ""
+    version: str = ""
+    headers: bool = False
+    max_payload: int = 1024 * 1024
+    jetstream: bool = False
+    api_lvl: int = 0
+    domain: str = ""
+    cluster: str = ""
+    client_id: int = 0
+    nonce: str = ""
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_available: bool = False
+    connect_urls: list[str] = []
+    ldm: bool = False
+
+
+_INFO: Final = msgspec.json.Decoder(ServerInfo)
+
+
+def read_info(line: bytes) -> ServerInfo:
+    """INFO's argument; ProtocolViolation if it is none."""
+    try:
+        return _INFO.decode(line)
+    except msgspec.MsgspecError:
+        raise ProtocolViolation("the server sent an INFO that can not be read") from None
+
+
+def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> bool:
+    """Whether the connection is to be encrypted now that INFO has come in the clear."""
+    asked = options.tls is not None or server.tls
+    if asked and not (info.tls_required or info.tls_available):
+        raise NotConnected(f"{server}: TLS was asked for, but the server does not offer it")
+    return asked or info.tls_required
+
+
+def tls_context(options: LinkOptions) -> ssl.SSLContext:
+    """BadOptions if a file is missing or is not what it should be."""
+    tls = options.tls
+    context = ssl.create_default_context()
+    if tls is None:
+        return context
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    for what, file in (("ca", tls.ca_file), ("cert", tls.cert_file), ("key", tls.key_file)):
+        if file and not Path(file).is_file():
+            raise BadOptions(f"the TLS {what} file {file} is not there")
+    try:
+        if tls.ca_file:
+            context = ssl.create_default_context(cafile=tls.ca_file)
+            if not tls.verify:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file or None)
+    except (ssl.SSLError, OSError) as error:
+        raise BadOptions(f"the TLS files can not be used: {error}") from None
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What CONNECT says about us, once files have been read."""
+
+    fields: dict[str, Any]
+    seed: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(sorted(self.fields)) or 'none'})"
+
+
+def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials:
+    """Who we are at `server`: what the options say, else what its URL says."""
+    if options.creds_file or options.creds_text:
+        from millstream.base.seeds import read_credentials  # only here: cryptography takes its time to import
+
+        text = options.creds_text
+        if options.creds_file:
+            try:
+                text = Path(options.creds_file).read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is no text"
+                raise BadOptions(
+                    f"the credentials file {options.creds_file} can not be read: {reason}"
+                ) from None
+        try:
+            jwt, seed = read_credentials(text)
+        except MillstreamError as error:
+            raise BadOptions(f"the credentials {options.creds_file or '(given as text)'}: {error}") from None
+        return Credentials({"jwt": jwt} if jwt else {}, seed)
+    if options.nkey_seed:
+        return Credentials({}, options.nkey_seed)
+    if options.token:
+        return Credentials({"auth_token": options.token})
+    if options.user:
+        return Credentials({"user": options.user, "pass": options.password})
+    if server.user and server.password:
+        return Credentials({"user": server.user, "pass": server.password})
+    if server.user:
+        return Credentials({"auth_token": server.user})
+    return Credentials({})
+
+
+def connect_frames(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> bytes:
+    """CONNECT and the PING whose answer says that we are in."""
+    credentials = load_credentials(options, server)
+    fields: dict[str, Any] = {
+        "verbose": False,
+        "pedantic": False,
+        "lang": _LANGUAGE,
+        "version": _VERSION,
+        "protocol": 1,
+        "headers": True,
+        "no_responders": True,
+        "echo": not options.no_echo,
+        "tls_required": options.tls is not None or server.tls,
+        **credentials.fields,
+    }
+    if options.name:
+        fields["name"] = options.name
+    if credentials.seed:
+        from millstream.base.seeds import Signer
+
+        try:
+            signer = Signer(credentials.seed)
+        except MillstreamError as error:
+            raise BadOptions(f"the nkey seed can not be used: {error}") from None
+        if "jwt" not in credentials.fields:
+            fields["nkey"] = signer.public_key
+        if info.nonce:
+            fields["sig"] = signer.sign(info.nonce.encode())
+    return b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(fields)
+
+
+def refusal(server: ServerAddress, line: bytes) -> WireError:
+    """The error for an -ERR that came before we were in, or that ended the connection."""
+    text = line.decode("utf-8", "replace").strip().strip("'")
+    if text.lower().startswith(_REFUSALS):
+        return AuthorizationViolation(f"{server} refused the credentials: {text}")
+    return NotConnected(f"{server} ended the connection: {text}")
+
+
+def new_inbox(options: LinkOptions) -> str:
+    """A subject that nobody else listens below."""
+    return f"{options.inbox_prefix}.{secrets.token_hex(11)}"  # no counter: a forked process would repeat it
+
+
+def known_servers(options: LinkOptions, info: ServerInfo | None) -> list[ServerAddress]:
+    """The servers of the options, then what the cluster told about itself, without repetitions."""
+    servers = list(options.servers)
+    seen = {(server.host, server.port) for server in servers}
+    first = options.servers[0]
+    for url in info.connect_urls if info is not None else ():
+        try:
+            told = ServerAddress.parse(url)
+        except BadOptions:
+            continue  # a server may offer what we do not speak
+        if (told.host, told.port) not in seen:
+            seen.add((told.host, told.port))
+            servers.append(ServerAddress(told.host, told.port, first.tls, first.user, first.password))
+    return servers
+
+
+def reason_of(error: Exception) -> str:
+    """Why there is no connection, in words without addresses: those are told anyway."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
+    return str(error) or type(error).__name__
