@@ -100,7 +100,13 @@ class AccountJetStream:
                 self._fs.remove_folder(folder)
             raise
         self.streams[config.name] = stream
-        stream.start()
+        try:
+            stream.start()
+        except Exception:
+            self._undo_start(stream)
+            if not in_memory:
+                self._fs.remove_folder(folder)
+            raise
         for other in self.streams.values():
             other.inflows.appeared(config.name)
         return stream
@@ -136,12 +142,27 @@ class AccountJetStream:
             _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
-        subjects_changed = stream.config.subjects != config.subjects
-        if not stream.in_memory:  # first, so that after a failure the old one is still in force
+        """Write the configuration, then apply it; one that cannot be applied leaves the old one in force.
+
+        It is written first: limits that remove messages must not outlive a disk that did not take them.
+        """
+        before = stream.config
+        self._write_config(stream, config)
+        try:
+            self._apply(stream, before, config)
+        except Exception:
+            self._write_config(stream, before)
+            self._apply(stream, config, before)
+            raise
+
+    def _write_config(self, stream: Stream, config: StreamConfig) -> None:
+        if not stream.in_memory:
             found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
             meta.write(self._fs, self._stream_folder(stream.name), found)
+
+    def _apply(self, stream: Stream, before: StreamConfig, config: StreamConfig) -> None:
         stream.configure(config)
-        if subjects_changed:
+        if before.subjects != config.subjects:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
@@ -218,9 +239,23 @@ class AccountJetStream:
         stream.inflows.recover(self._fs, self._stream_folder(name))
         self.streams[name] = stream
         self.count(stream)
-        stream.start()
+        try:
+            stream.start()
+        except Exception:
+            self._undo_start(stream)
+            raise
         if stream.log.uncommitted:
             self.committer.dirty(stream)
+
+    def _undo_start(self, stream: Stream) -> None:
+        """Take back a stream that could not be started: nothing of it listens, waits or counts."""
+        for stop in (stream.stop, stream.consumers.stop):
+            with contextlib.suppress(Exception):  # the reason why it did not start is what counts
+                stop()
+        del self.streams[stream.name]
+        self.committer.forget(stream)
+        self._count_as(stream, 0)
+        stream.log.close()
 
     def _open_log(self, config: StreamConfig) -> Log:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs

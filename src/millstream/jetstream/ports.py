@@ -60,6 +60,10 @@ class World(Protocol):
     def max_payload(self) -> int:
         """The largest message that a client may publish."""
 
+    @property
+    def max_subject(self) -> int:
+        """The longest subject that a client may publish to, in bytes."""
+
     def now_ns(self) -> int:
         """Wall clock."""
 

@@ -39,6 +39,10 @@ class AccountWorld:
     def max_payload(self) -> int:
         return self._broker.options.max_payload
 
+    @property
+    def max_subject(self) -> int:
+        return self._broker.options.max_control_line
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._broker.loop.call_later(delay_s, callback)
 

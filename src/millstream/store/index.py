@@ -115,34 +115,44 @@ class SubjectIndex:
         self.subjects = 0
 
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
-        """Every subject under `pattern`, with its node, in no order."""
-        return self._walk(self._root, pattern.split(b"."), 0, b"")
+        """Every subject under `pattern`, with its node, in no order.
 
-    def _walk(
-        self, node: SubjectNode, tokens: list[bytes], position: int, prefix: bytes
-    ) -> Iterator[tuple[bytes, SubjectNode]]:
-        if position == len(tokens):
-            if node.count:
-                yield prefix, node
-            return
-        if node.children is None:
-            return
-        token = tokens[position]
-        dot = b"." if prefix else b""
-        if token == b">" and position == len(tokens) - 1:
-            for name, child in node.children.items():
-                yield from self._everything(child, prefix + dot + name)
-        elif token == b"*":
-            for name, child in node.children.items():
-                yield from self._walk(child, tokens, position + 1, prefix + dot + name)
-        else:
-            found = node.children.get(token)
-            if found is not None:
-                yield from self._walk(found, tokens, position + 1, prefix + dot + token)
+        The way down is a list and no recursion: a subject may have 32,768 tokens.
+        """
+        tokens = pattern.split(b".")
+        last = len(tokens) - 1
+        open_end = tokens[last] == b">"
+        path: list[bytes] = []  # tokens from the root to the node at hand
+        levels = [_candidates(self._root, tokens, 0, open_end)]
+        while levels:
+            found = next(levels[-1], None)
+            if found is None:
+                levels.pop()
+                if path:
+                    path.pop()
+                continue
+            depth = len(path)
+            path.append(found[0])
+            node = found[1]
+            if node.count and (depth == last or (open_end and depth > last)):
+                yield b".".join(path), node
+            if node.children is not None and (depth < last or open_end):
+                levels.append(_candidates(node, tokens, depth + 1, open_end))
+            else:
+                path.pop()
 
-    def _everything(self, node: SubjectNode, prefix: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
-        if node.count:
-            yield prefix, node
-        if node.children is not None:
-            for name, child in node.children.items():
-                yield from self._everything(child, prefix + b"." + name)
+
+def _candidates(
+    node: SubjectNode, tokens: list[bytes], depth: int, open_end: bool
+) -> Iterator[tuple[bytes, SubjectNode]]:
+    """The children of `node` that the token of a pattern at `depth` allows."""
+    children = node.children
+    if children is None:
+        return iter(())
+    if open_end and depth >= len(tokens) - 1:
+        return iter(children.items())
+    token = tokens[depth]
+    if token == b"*":
+        return iter(children.items())
+    found = children.get(token)
+    return iter(()) if found is None else iter(((token, found),))

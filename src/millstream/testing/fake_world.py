@@ -97,6 +97,7 @@ class FakeWorld:
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
         self.max_payload = 1024 * 1024
+        self.max_subject = 4096
 
     def account(
         self,

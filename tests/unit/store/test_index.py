@@ -97,3 +97,27 @@ def test_clearing_forgets_everything() -> None:
     index.clear()
     assert index.find(b"a") is None
     assert index.subjects == 0
+
+
+DEEPEST = b".".join([b"a"] * 32_768)  # 65,535 bytes, the longest subject that a record can have
+
+
+def test_a_subject_of_32768_tokens_is_found_by_every_pattern() -> None:
+    index = SubjectIndex()
+    index.add(DEEPEST, 1)
+    index.add(b"a.a", 2)
+    assert sorted(subject for subject, _ in index.match(b">")) == [b"a.a", DEEPEST]
+    assert sorted(subject for subject, _ in index.match(b"a.>")) == [b"a.a", DEEPEST]
+    assert [subject for subject, _ in index.match(b"*.*.>")] == [DEEPEST]
+    assert [subject for subject, _ in index.match(DEEPEST)] == [DEEPEST]
+    assert [subject for subject, _ in index.match(b".".join([b"*"] * 32_768))] == [DEEPEST]
+    index.discount(DEEPEST, 1)
+    assert [subject for subject, _ in index.match(b">")] == [b"a.a"]
+
+
+def test_deep_subjects_are_forgotten_all_at_once() -> None:
+    index = SubjectIndex()
+    for letter in b"abc":
+        index.add(DEEPEST.replace(b"a", bytes((letter,))), 1)
+    index.clear()
+    assert list(index.match(b">")) == []

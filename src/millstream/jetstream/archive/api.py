@@ -13,7 +13,8 @@ from millstream.base.ids import nuid
 from millstream.jetstream import stream_config
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.contents import Contents
-from millstream.jetstream.archive.loading import EntryLoading, Loading, LoadLimits
+from millstream.jetstream.archive.loading import EntryLoading, Loading
+from millstream.jetstream.archive.messages import LoadLimits
 from millstream.jetstream.archive.old_format import OldLoading
 from millstream.jetstream.archive.receiving import Receiving
 from millstream.jetstream.archive.sending import Sending
@@ -142,7 +143,7 @@ class ArchiveApi:
         begun = RestoreCreate(stream=name, client=client, domain=account.domain)
         account.advisories.send_if_heard(begun, names.ADVISORY_STREAM_RESTORE_CREATE, name)
         staging = account.stage(config, nuid())
-        limits = LoadLimits(world.max_payload, config.max_msg_size)
+        limits = LoadLimits(world.max_payload, config.max_msg_size, world.max_subject)
         entries = EntryLoading(staging.begin_log, limits, world.now_ns())
 
         def ended(reply: bytes, received: int, error: ApiError | None) -> None:

@@ -21,7 +21,7 @@ from millstream.jetstream.archive.consumer_states import ArchivedConsumer, decod
 from millstream.jetstream.archive.entries import MAGIC, EntryReader
 from millstream.jetstream.archive.errors import ArchiveError, ended, first_json, invalid
 from millstream.jetstream.archive.framing import FrameReader
-from millstream.jetstream.archive.messages import MessageLoader
+from millstream.jetstream.archive.messages import LoadLimits, MessageLoader
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.stream_types import StreamState
 from millstream.store.log import Log
@@ -30,14 +30,6 @@ _AT_ONCE: Final = 64  # messages; then other threads may go on: the interpreter 
 _WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes that gather before they are written
 _CONSUMERS: Final = "consumers/"
 _LARGEST_SEQ: Final = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class LoadLimits:
-    """What a message may have, in bytes."""
-
-    max_payload: int
-    max_size: int  # -1: as much as may be published
 
 
 @dataclass(slots=True)
@@ -123,9 +115,7 @@ class EntryLoading:
     def _begin_messages(self, state: StreamState) -> None:
         limits = self._limits
         log = self._begin(max(state.first_seq, 1))
-        self._messages = MessageLoader(
-            log, max_payload=limits.max_payload, max_size=limits.max_size, now_ns=self._now_ns
-        )
+        self._messages = MessageLoader(log, limits, self._now_ns)
         self._writer = LogWriter(log)
         self._entries.most = limits.max_payload
 

@@ -10,7 +10,6 @@ cdef bytes _MSG_ID
 cdef bytes _TTL
 cdef bytes _SCHEDULE
 cdef unsigned long long _LARGEST_SEQ
-cdef Py_ssize_t _MAX_SUBJECT
 
 @cython.final
 cdef class MessageLoader:
@@ -19,6 +18,7 @@ cdef class MessageLoader:
     cdef readonly bint ended
     cdef Py_ssize_t _max_payload
     cdef Py_ssize_t _max_size
+    cdef Py_ssize_t _max_subject
     cdef object _now_ns
 
     @cython.locals(count=Py_ssize_t)
@@ -30,6 +30,7 @@ cdef class MessageLoader:
     )
     @cython.locals(last="long long")
     cpdef skip_to(self, unsigned long long seq, long long timestamp=*)
+    cdef _check_subject(self, bytes subject, unsigned long long seq)
     cdef bint _is_over(self, bytes block, long long timestamp) except -1
 
 @cython.locals(marks=int)

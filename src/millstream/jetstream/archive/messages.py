@@ -24,19 +24,28 @@ _MARK_TTL = MARK_TTL
 _MARK_SCHEDULE = MARK_SCHEDULE
 _NS = 1_000_000_000
 _LARGEST_SEQ = 2**63 - 1
-_MAX_SUBJECT = MAX_SUBJECT
 _SUBJECT = re.compile(rb"[^ \t\r\n\f\0]+")  # subscribers get it in a line of its own
+
+
+class LoadLimits:
+    """What a message may have, in bytes."""
+
+    def __init__(self, max_payload: int, max_size: int, max_subject: int) -> None:
+        self.max_payload = max_payload
+        self.max_size = max_size if max_size >= 0 else max_payload  # of headers and body
+        self.max_subject = min(max_subject, MAX_SUBJECT)
 
 
 class MessageLoader:
     """Fills a log that is empty."""
 
-    def __init__(self, log: Log, *, max_payload: int, max_size: int, now_ns: int) -> None:
+    def __init__(self, log: Log, limits: LoadLimits, now_ns: int) -> None:
         self.log = log
         self.last_seq = log.last_seq  # of the message before
         self.ended = False  # the archive says that nothing follows
-        self._max_payload = max_payload
-        self._max_size = max_size if max_size >= 0 else max_payload  # of headers and body
+        self._max_payload = limits.max_payload
+        self._max_size = limits.max_size
+        self._max_subject = limits.max_subject
         self._now_ns = now_ns
 
     def take(self, reader: EntryReader, most: int) -> bool:
@@ -83,7 +92,7 @@ class MessageLoader:
         if seq <= self.last_seq or seq > _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of order")
         if log.index.find(subject) is None:
-            _check_subject(subject, seq)
+            self._check_subject(subject, seq)
         if seq > log.last_seq + 1:
             log.skip_to(seq - 1, timestamp if log.last_timestamp == 0 else log.last_timestamp)
         self.last_seq = seq
@@ -102,6 +111,11 @@ class MessageLoader:
             last = self.log.last_timestamp
             self.log.skip_to(seq, timestamp if timestamp > last else last)
 
+    def _check_subject(self, subject: bytes, seq: int) -> None:
+        """ArchiveError for what nobody could have published here."""
+        if len(subject) > self._max_subject or _SUBJECT.fullmatch(subject) is None:
+            raise ArchiveError(f"message sequence {seq} has an invalid subject")
+
     def _is_over(self, block: bytes, timestamp: int) -> bool:
         try:
             seconds = ttl_of(block)
@@ -119,11 +133,6 @@ def _marks_of(block: bytes) -> int:
     if _SCHEDULE in block:
         marks |= _MARK_SCHEDULE
     return marks
-
-
-def _check_subject(subject: bytes, seq: int) -> None:
-    if len(subject) > _MAX_SUBJECT or _SUBJECT.fullmatch(subject) is None:
-        raise ArchiveError(f"message sequence {seq} has an invalid subject")
 
 
 def _too_large(seq: int) -> ArchiveError:

@@ -24,8 +24,8 @@ from millstream.jetstream.archive.blocks import BlockLoader
 from millstream.jetstream.archive.consumer_states import ArchivedConsumer, check_state
 from millstream.jetstream.archive.errors import ArchiveError
 from millstream.jetstream.archive.highway import HighwayHash
-from millstream.jetstream.archive.loading import Loaded, LoadLimits, LogWriter
-from millstream.jetstream.archive.messages import MessageLoader
+from millstream.jetstream.archive.loading import Loaded, LogWriter
+from millstream.jetstream.archive.messages import LoadLimits, MessageLoader
 from millstream.jetstream.archive.old_consumers import decode_state
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -121,10 +121,7 @@ class OldLoading:
         return _created(text)
 
     def _load_messages(self, tar: tarfile.TarFile, loaded: Loaded) -> None:
-        limits = self._limits
-        messages = MessageLoader(
-            loaded.log, max_payload=limits.max_payload, max_size=limits.max_size, now_ns=self._now_ns
-        )
+        messages = MessageLoader(loaded.log, self._limits, self._now_ns)
         writer = LogWriter(loaded.log)
         blocks = BlockLoader(self._config.name, messages)
         numbers = sorted(int(match[1]) for match in map(_BLOCK.fullmatch, self._files) if match)

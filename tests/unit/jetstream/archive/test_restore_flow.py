@@ -511,3 +511,18 @@ def test_an_older_archive_may_go_to_memory() -> None:
 def test_nothing_follows_the_end() -> None:
     assert restore(Site(), archive(*TWO) + b"junk")["state"]["messages"] == 2
     assert restore(Site(), pack(join((*TWO, END, message(9, b"x")))))["state"]["last_seq"] == 2
+
+
+@pytest.mark.parametrize("size", [4097, 65_535])
+def test_a_subject_that_nobody_could_publish_to_is_refused(size: int) -> None:
+    subject = b".".join([b"a"] * (size // 2 + 1))[:size]
+    held = archive(state(messages=1, bytes=64, first_seq=1, last_seq=1), message(1, b"x", subject=subject))
+    assert refused(Site(), held) == (500, 10062, "restore failed: message sequence 1 has an invalid subject")
+
+
+def test_the_longest_subject_that_can_be_published_is_restored() -> None:
+    subject = b".".join([b"a"] * 2048)
+    held = archive(state(messages=1, bytes=64, first_seq=1, last_seq=1), message(1, b"x", subject=subject))
+    site = Site()
+    assert "error" not in restore(site, held)
+    assert site.state(subjects_filter=">")["subjects"] == {subject.decode(): 1}
