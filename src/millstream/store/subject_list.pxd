@@ -4,9 +4,8 @@ from millstream.base.buffer cimport GrowingBuffer, equal_parts
 from millstream.store.numbers cimport Numbers
 
 cdef Py_ssize_t _SMALLEST_TABLE
-cdef unsigned long long _BASIS
-cdef unsigned long long _PRIME
-cdef unsigned long long _ALL_BITS
+cdef int _HALF
+cdef unsigned long long _LOW
 
 @cython.final
 cdef class SubjectList(GrowingBuffer):
@@ -17,14 +16,16 @@ cdef class SubjectList(GrowingBuffer):
     @cython.locals(start=Py_ssize_t)
     cpdef bytes at(self, Py_ssize_t number)
     cpdef Py_ssize_t find(self, bytes subject) except? -2
-    @cython.locals(slot=Py_ssize_t, known=Py_ssize_t)
+    @cython.locals(slot=Py_ssize_t, known=Py_ssize_t, hashed="unsigned long long")
     cpdef Py_ssize_t add(self, bytes subject) except -1
     cdef Py_ssize_t _start(self, Py_ssize_t number) noexcept
-    @cython.locals(mask=Py_ssize_t, slot=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t)
-    cdef Py_ssize_t _slot(self, bytes subject) noexcept
-    @cython.locals(slots=Numbers, mask=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, slot=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, slot=Py_ssize_t, word="unsigned long long")
+    cdef Py_ssize_t _slot(self, bytes subject, unsigned long long hashed) noexcept
+    @cython.locals(start=Py_ssize_t, size=Py_ssize_t)
+    cdef bint _is_subject(self, bytes subject, Py_ssize_t number) noexcept
+    @cython.locals(slots=Numbers, mask=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t, word="unsigned long long")
     cdef _grow_table(self)
 
 cdef Numbers _empty_table(Py_ssize_t slots)
-@cython.locals(value="unsigned long long", index=Py_ssize_t)
-cdef Py_ssize_t _hash_of(const unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept
+@cython.locals(value="long long")
+cdef unsigned long long _hash_of(bytes subject) noexcept

@@ -1,7 +1,14 @@
 """The subjects of a segment, numbered in the order they came: names packed one behind the other.
 
 A stream can have a million of them, so none is an object: a name takes its bytes, four for where it ends,
-and a few in the table that finds its number (open addressing, at least a third of it empty).
+and a few in the table that finds its number (open addressing, at least a third of it empty).  A slot holds
+half of the subject's hash beside its number:
+
+    slot   hash (32 bits) | number + 1 (32 bits); 0: empty
+    home   where the search begins: the lower bits of the hash
+
+So most searches compare one name, and the table is made larger without looking at any.  Hashes are Python's,
+with a key of the process: who chooses subjects cannot foresee where they stand.
 """
 
 from collections.abc import Iterator
@@ -9,9 +16,8 @@ from collections.abc import Iterator
 from millstream.base.buffer import GrowingBuffer, equal_parts
 from millstream.store.numbers import Numbers
 
-_BASIS = 14695981039346656037
-_PRIME = 1099511628211
-_ALL_BITS = 0xFFFFFFFFFFFFFFFF
+_HALF = 32
+_LOW = 0xFFFFFFFF
 _SMALLEST_TABLE = 16  # slots; always a power of two
 
 
@@ -22,7 +28,7 @@ class SubjectList(GrowingBuffer):
         GrowingBuffer.__init__(self)
         self.count = 0
         self._ends = Numbers(4)
-        self._slots = _empty_table(_SMALLEST_TABLE)  # number + 1, or 0
+        self._slots = _empty_table(_SMALLEST_TABLE)  # see above
 
     def __len__(self) -> int:
         return self.count
@@ -38,18 +44,19 @@ class SubjectList(GrowingBuffer):
 
     def find(self, subject: bytes) -> int:
         """The number of `subject`, or -1."""
-        return self._slots.at(self._slot(subject)) - 1
+        return (self._slots.at(self._slot(subject, _hash_of(subject))) & _LOW) - 1
 
     def add(self, subject: bytes) -> int:
         """The number of `subject`, which is given one if it has none."""
-        slot = self._slot(subject)
-        known = self._slots.at(slot)
+        hashed = _hash_of(subject)
+        slot = self._slot(subject, hashed)
+        known = self._slots.at(slot) & _LOW
         if known:
             return known - 1
         self.append(subject)
         self._ends.push(self.size)
         self.count += 1
-        self._slots.set(slot, self.count)
+        self._slots.set(slot, hashed << _HALF | self.count)
         if self.count * 3 > self._slots.count * 2:
             self._grow_table()
         return self.count - 1
@@ -57,39 +64,41 @@ class SubjectList(GrowingBuffer):
     def _start(self, number: int) -> int:
         return self._ends.at(number - 1) if number else 0
 
-    def _slot(self, subject: bytes) -> int:
+    def _slot(self, subject: bytes, hashed: int) -> int:
         """Where the number of `subject` stands, or would stand."""
         mask = self._slots.count - 1
-        slot = _hash_of(subject, 0, len(subject)) & mask
+        slot = hashed & mask
         while True:
-            number = self._slots.at(slot)
-            if number == 0:
+            word = self._slots.at(slot)
+            if word == 0:
                 return slot
-            start = self._start(number - 1)
-            size = self._ends.at(number - 1) - start
-            if size == len(subject) and equal_parts(self._store, start, subject, size):
+            if word >> _HALF == hashed and self._is_subject(subject, (word & _LOW) - 1):
                 return slot
             slot = (slot + 1) & mask
+
+    def _is_subject(self, subject: bytes, number: int) -> bool:
+        start = self._start(number)
+        size = self._ends.at(number) - start
+        return size == len(subject) and equal_parts(self._store, start, subject, size)
 
     def _grow_table(self) -> None:
         slots = _empty_table(2 * self._slots.count)
         mask = slots.count - 1
-        for number in range(self.count):
-            start = self._start(number)
-            slot = _hash_of(self._store, start, self._ends.at(number)) & mask
+        for index in range(self._slots.count):
+            word = self._slots.at(index)
+            if word == 0:
+                continue
+            slot = (word >> _HALF) & mask
             while slots.at(slot):
                 slot = (slot + 1) & mask
-            slots.set(slot, number + 1)
+            slots.set(slot, word)
         self._slots = slots
 
 
 def _empty_table(slots: int) -> Numbers:
-    return Numbers(4, bytes(4 * slots))
+    return Numbers(8, bytes(8 * slots))
 
 
-def _hash_of(p: bytes | bytearray, start: int, end: int) -> int:
-    """FNV-1a, its upper half mixed in: neighbouring numbers at the end of a subject spread well."""
-    value = _BASIS
-    for index in range(start, end):
-        value = ((value ^ p[index]) * _PRIME) & _ALL_BITS
-    return (value ^ (value >> 32)) & 0x7FFFFFFF
+def _hash_of(subject: bytes) -> int:
+    value = hash(subject)
+    return (value >> _HALF) & _LOW

@@ -1,5 +1,8 @@
 """Numbered subjects against a dictionary."""
 
+import itertools
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,3 +35,29 @@ def test_the_empty_subject_is_one_like_others() -> None:
     assert found.add(b"") == 0
     assert found.add(b"a") == 1
     assert (found.at(0), found.at(1)) == (b"", b"a")
+
+
+def fnv(text: bytes) -> int:
+    value = 14695981039346656037
+    for byte in text:
+        value = ((value ^ byte) * 1099511628211) & 0xFFFFFFFFFFFFFFFF
+    return value ^ (value >> 32)
+
+
+def seconds_to_add(subjects: list[bytes]) -> float:
+    """The least processor time of three."""
+    times = []
+    for _ in range(3):
+        found = SubjectList()
+        start = time.process_time()
+        for subject in subjects:
+            found.add(subject)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_subjects_chosen_to_collide_without_a_key_cost_what_others_cost() -> None:
+    candidates = (b"x.%05x" % number for number in range(1_000_000))
+    colliding = list(itertools.islice((each for each in candidates if fnv(each) & 0x3FFF < 512), 8_000))
+    plain = [b"x.%05x" % number for number in range(8_000)]
+    assert seconds_to_add(colliding) < 8 * seconds_to_add(plain) + 0.01
