@@ -13,7 +13,7 @@ INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store sub
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-pure lint collect fmt build bench soak clean
+.PHONY: run test test-pure lint collect fmt build bench soak fuzz sanitized clean
 
 run: build  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(BIN)/python -m examples.orders $(RUN_FLAGS)
@@ -45,6 +45,20 @@ bench: build  ## against nats-server, interleaved; ratios are what counts
 
 soak: build  ## long runs: fuzzing, connection storms, leaks
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m soak --override-ini addopts="-ra --strict-markers"
+
+# Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
+SANITIZED := build/sanitized/lib
+SECONDS ?= 10
+FUZZ_FLAGS ?=
+SANITIZER_LIBRARIES = $(foreach library,libasan.so libubsan.so libstdc++.so,$(shell $(CC) -print-file-name=$(library)))
+
+fuzz: sanitized  ## every input from outside, with sanitizers; SECONDS for each target, FUZZ_FLAGS="TARGET …" or "--replay"
+	LD_PRELOAD="$(SANITIZER_LIBRARIES)" PYTHONPATH=$(SANITIZED):. PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ_FLAGS)
+
+sanitized: build
+	@MILLSTREAM_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base build/sanitized --build-lib $(SANITIZED)
 
 build: $(INSTALLED)
 	@$(BIN)/python setup.py --quiet build_ext --inplace

@@ -16,6 +16,13 @@ build = runpy.run_path(str(HERE / "src/millstream/base/build.py"))
 
 FLAGS = ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-sign-compare"]
 X86_FLAGS = ["-mcrc32"]  # allows the instruction; no compiler uses it of its own accord
+# For `make fuzz`: an access outside of what was allocated, or undefined arithmetic, ends the process.
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+if os.environ.get("MILLSTREAM_SANITIZE") == "1":
+    FLAGS = [*FLAGS, "-O1", "-g1", "-fno-omit-frame-pointer", *SANITIZERS]
+    LINK_FLAGS = SANITIZERS
+else:
+    LINK_FLAGS = []
 
 
 def extensions() -> list[Extension]:
@@ -28,6 +35,7 @@ def extensions() -> list[Extension]:
             name,
             [f"src/{name.replace('.', '/')}.py"],
             extra_compile_args=FLAGS + (X86_FLAGS if name in build["X86_MODULES"] else []),
+            extra_link_args=LINK_FLAGS,
         )
         for name in build["COMPILED_MODULES"]
     ]
