@@ -152,6 +152,8 @@ class _Parser:
     def _include(self, name: str, at: Location) -> Block:
         # As in nats-server, even a name that begins with a slash is below the including file's folder.
         path = os.path.normpath(f"{os.path.dirname(self.scanner.file) or '.'}/{name}")
+        if "\0" in path:
+            raise ConfigError("include: the name of a file has no NUL", at)
         if os.path.realpath(path) in self.including:
             raise ConfigError(f"{name} includes itself", at)
         try:

@@ -44,6 +44,7 @@ _BOUNDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
 )
 _NUMBER: Final = re.compile(r"\+?[0-9]+")
 _LOCAL_ZONE: Final = "/etc/localtime"
+_ZONE_NAME: Final = re.compile(r"[\w+-]{1,32}(?:/[\w+-]{1,32}){0,3}", re.ASCII)
 
 
 class ScheduleError(MillstreamError):
@@ -66,6 +67,8 @@ def zone_of(name: str) -> tzinfo | None:
     """The time zone called `name`; None if there is none."""
     if name == "UTC":
         return UTC
+    if not _ZONE_NAME.fullmatch(name):
+        return None  # `ZoneInfo` calls itself for each part of a name
     try:
         if name == "Local":
             with open(_LOCAL_ZONE, "rb") as file:

@@ -13,6 +13,7 @@ from millstream.jsapi.names import ACK_PREFIX
 
 _TOKENS: Final = 9
 _TOKENS_WITH_DOMAIN: Final = 11
+_MOST_DIGITS: Final = 20  # of 64 bits; Python refuses to read thousands of them
 
 
 class AckSubject(NamedTuple):
@@ -53,7 +54,7 @@ def read_ack_subject(subject: str) -> AckSubject | None:
     elif len(tokens) != _TOKENS:
         return None
     stream, consumer, *numbers = tokens[2:]
-    if not all(number.isascii() and number.isdigit() for number in numbers):
+    if not all(number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS for number in numbers):
         return None
     delivered, stream_seq, consumer_seq, timestamp_ns, pending = map(int, numbers)
     return AckSubject(
