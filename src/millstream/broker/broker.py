@@ -34,7 +34,7 @@ from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.broker.router import Subscription
 from millstream.broker.session import ConnectOptions, Session
-from millstream.broker.tls_peer import pinned_fingerprint
+from millstream.broker.tls_peer import pins_allow
 from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
 
@@ -224,11 +224,13 @@ class Broker:
         transport.set_write_buffer_limits(high=0)
         self.total_connections += 1
         greeting = self.greeting(connection, transport.get_extra_info("peername"))
+        self._note_tls(session, transport)
+        if not self.is_pinned(session):
+            _log.error("%s - TLS handshake error: certificate not pinned", connection)
+            self.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
+            return
         if not session.greeted:
             connection.send(greeting)
-        if not self._accept_tls(session, transport):
-            self.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE, flush=False)
-            return
         if self.options.max_connections < 0 or (0 < self.options.max_connections <= len(self.connections)):
             self.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
             return
@@ -250,21 +252,23 @@ class Broker:
         connection.closed = True
         self._forget(connection, reason)
 
-    def _accept_tls(self, session: Session, transport: Any) -> bool:
-        """Note what TLS agreed on; False if the client's certificate is not one of the pinned."""
+    def _note_tls(self, session: Session, transport: Any) -> None:
+        """Note what TLS agreed on."""
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is None:
-            return True
+            return
         session.tls_version = (ssl_object.version() or "").removeprefix("TLSv")
         cipher = ssl_object.cipher()
         session.tls_cipher = cipher[0] if cipher else ""
         session.peer_certificate = ssl_object.getpeercert(binary_form=True)
+
+    def is_pinned(self, session: Session) -> bool:
+        """Whether the client's certificate is one of those its listener is limited to, if it is."""
+        if not session.tls_version:
+            return True
         websocket = self.options.websocket
         tls = websocket.tls if websocket and session.kind is ConnectionType.WEBSOCKET else self.options.tls
-        if tls is None or not tls.pinned_certs:
-            return True
-        certificate = session.peer_certificate
-        return certificate is not None and pinned_fingerprint(certificate) in tls.pinned_certs
+        return tls is None or pins_allow(tls.pinned_certs, session.peer_certificate)
 
     def connection_lost(self, connection: Connection, error: Exception | None) -> None:
         self._lingering.pop(connection.cid, None)

@@ -20,7 +20,6 @@ from millstream.broker.session import ConnectOptions
 from millstream.broker.tls import server_context
 from millstream.broker.tls_accept import (
     Accepted,
-    ConnectionThrottled,
     HandshakeRate,
     TlsHandshakeError,
     secure,
@@ -179,7 +178,7 @@ class Listener:
             try:
                 await secure_now(loop, client, self._make_websocket, self._context, self._tls.timeout_s)
             except TlsHandshakeError as error:
-                _log.debug("websocket client %s:%d - %s", address[0], address[1], error)
+                _log.log(error.level, "websocket client %s:%d - %s", address[0], address[1], error)
             return
         connection = self._broker.new_connection(self._kind)
         greeting = self._broker.greeting(connection, address)
@@ -190,6 +189,6 @@ class Listener:
 
         try:
             await secure(loop, client, make, self._tls, self._context, greeting, self._rate)
-        except (TlsHandshakeError, ConnectionThrottled) as error:
-            _log.error("%s - %s", connection, error)
+        except TlsHandshakeError as error:
+            _log.log(error.level, "%s - %s", connection, error)
             self._broker.never_connected(connection, CloseReason.TLS_HANDSHAKE_FAILURE)

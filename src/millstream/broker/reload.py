@@ -46,12 +46,22 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
         for connection in list(broker.connections.values()):
             if connection.session.identity is not None:
                 _check_again(broker, connection, previous)
+    _send_unpinned_away(broker)
     for connection in list(broker.connections.values()):
         _refresh(broker, connection)
     if 0 < options.max_connections < len(broker.connections):
         for connection in list(broker.connections.values())[options.max_connections :]:
             broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
     broker.tick.flush()
+
+
+def _send_unpinned_away(broker: Broker) -> None:
+    """Close connections whose certificates are no longer among the pinned ones."""
+    unpinned = [each for each in broker.connections.values() if not broker.is_pinned(each.session)]
+    if unpinned:
+        _log.info("Disconnect %d clients due to pinned certs reload", len(unpinned))
+    for connection in unpinned:
+        broker.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
 
 
 def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:

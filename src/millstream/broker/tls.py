@@ -7,7 +7,8 @@ What OpenSSL behind Python cannot do as Go does it:
   - one curve can be set, not a list; of several wanted curves the context keeps to the most common one, so
     that no curve outside the list is ever used, and curves OpenSSL lacks are refused if there is no other;
   - suites that both Go and OpenSSL call broken (RC4, 3DES) are not built in, and refused.
-Not here: handshakes (broker.tls_accept), the peer's certificate (broker.tls_peer).
+Not here: sessions and alerts (base.tls_server), handshakes (broker.tls_accept), the peer's certificate
+(broker.tls_peer).
 """
 
 import ssl
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from millstream.base.errors import MillstreamError
+from millstream.base.tls_server import ServerContext
 from millstream.broker.options import TlsOptions
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -70,9 +72,9 @@ class TlsOptionsError(MillstreamError):
     """A tls block that cannot be honoured."""
 
 
-def server_context(options: TlsOptions) -> ssl.SSLContext:
+def server_context(options: TlsOptions) -> ServerContext:
     """Return the context for a listener, or raise TlsOptionsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext()
     if options.min_version not in _VERSIONS:
         raise TlsOptionsError(f"unsupported minimum TLS version {options.min_version!r}: use 1.2 or 1.3")
     context.minimum_version = _VERSIONS[options.min_version]
@@ -84,7 +86,7 @@ def server_context(options: TlsOptions) -> ssl.SSLContext:
     if options.verify or options.verify_and_map:
         if not options.ca_file:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.require_certificates()
     return context
 
 

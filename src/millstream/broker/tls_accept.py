@@ -13,26 +13,40 @@ Not here:     contexts (broker.tls), what INFO says and everything after the han
 """
 
 import asyncio
+import contextlib
+import logging
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from millstream.base.clock import Clock
 from millstream.base.errors import MillstreamError
+from millstream.base.tls_server import failure_handler
 from millstream.broker.options import TlsOptions
 
 _HANDSHAKE_RECORD: Final = 0x16
 _WINDOW_S: Final = 1.0
+_LINGER_S: Final = 1.0  # for the alert of a failed handshake to arrive
+# What OpenSSL calls bytes that do not even begin like TLS.
+_NO_RECORD: Final = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
 THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again later.'\r\n"
 
 
 class TlsHandshakeError(MillstreamError):
     """The client is gone or did not manage the handshake; its socket is closed."""
 
+    level = logging.ERROR  # to log it at
 
-class ConnectionThrottled(MillstreamError):
+
+class NotTls(TlsHandshakeError):
+    """The client was silent, or spoke something else: whoever scans ports must not fill the log."""
+
+    level = logging.DEBUG
+
+
+class ConnectionThrottled(TlsHandshakeError):
     """Too many handshakes in this second; the client was told and its socket is closed."""
 
 
@@ -77,7 +91,7 @@ async def secure(
     """Make a connection of a freshly accepted socket; `info` is what goes out in clear, if anything does.
 
     The factory is called when it is clear what kind of connection this will be, `connection_made` after
-    the handshake.  Raises TlsHandshakeError or ConnectionThrottled if it does not come to that.
+    the handshake.  Raises TlsHandshakeError if it does not come to that.
     """
     try:
         sock.setblocking(False)
@@ -121,16 +135,49 @@ async def _connect(
     except BaseException:
         sock.close()
         raise
+    failure: asyncio.Future[Any] = loop.create_future()
+    failure_handler.set(failure.set_result)  # in the context of this task, whose copy the transport gets
+    connecting: asyncio.Future[Any] = asyncio.ensure_future(
+        loop.connect_accepted_socket(lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout_s)
+    )
     try:
-        await loop.connect_accepted_socket(
-            lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout_s
-        )
+        await asyncio.wait([connecting, failure], return_when=asyncio.FIRST_COMPLETED)
+        if failure.done():
+            await _hang_up(sock, connecting)
+            raise failure.result()
+        await connecting
     except (OSError, EOFError) as error:
-        raise TlsHandshakeError(f"TLS handshake error: {_explain(error)}") from None
+        raise _explained(error) from None
+    finally:
+        connecting.cancel()
 
 
-def _explain(error: Exception) -> str:
-    return str(error) or type(error).__name__
+async def _hang_up(sock: socket.socket, connecting: asyncio.Future[Any]) -> None:
+    """Wait until the client has taken the alert and closed, which it must do soon.
+
+    Closing at once, while it still sends, would destroy the alert on its way.
+    """
+    await asyncio.sleep(0)  # the transport sends it in this round
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
+    await asyncio.wait({connecting}, timeout=_LINGER_S)
+    if connecting.done():
+        connecting.exception()  # it ended, as it should
+
+
+def _explained(error: Exception) -> TlsHandshakeError:
+    if isinstance(error, ConnectionAbortedError):
+        return NotTls("TLS handshake timeout")
+    if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
+        return TlsHandshakeError("TLS handshake error: EOF")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsHandshakeError(
+            f"TLS handshake error: failed to verify the client's certificate: {error.verify_message}"
+        )
+    reason = getattr(error, "reason", None) or ""
+    if reason in _NO_RECORD:
+        return NotTls("TLS handshake error: the first record does not look like a TLS handshake")
+    return TlsHandshakeError(f"TLS handshake error: {reason.replace('_', ' ').lower() or error}")
 
 
 async def _negotiate(

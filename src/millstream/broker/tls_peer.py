@@ -228,6 +228,16 @@ def _unescape(value: str) -> str | None:
     return plain[:length].decode(errors="replace")
 
 
+def pins_allow(pins: Collection[str], der: bytes | None) -> bool:
+    """Whether a client with this certificate may come in: there are no pins, or its key is among them."""
+    if not pins:
+        return True
+    try:
+        return der is not None and pinned_fingerprint(der) in pins
+    except UnreadableCertificate:
+        return False
+
+
 def pinned_fingerprint(der: bytes) -> str:
     """Return the hex SHA-256 of the certificate's public key info, as `pinned_certs` lists it."""
     try:

@@ -14,6 +14,7 @@ import ssl
 from typing import Final
 
 from millstream.base.errors import MillstreamError
+from millstream.base.tls_server import ServerContext
 from millstream.gateway.app import build_app
 from millstream.gateway.core import Core
 from millstream.gateway.listening import Listening
@@ -113,12 +114,12 @@ class GatewayServer:
 def _server_context(tls: Tls) -> ssl.SSLContext:
     if tls.certificate is None:
         raise GatewayNotStarted("gateway.tls needs a certificate")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = ServerContext()
     try:
         context.load_cert_chain(tls.certificate, tls.key)
         if tls.authorities is not None:
             context.load_verify_locations(tls.authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.require_certificates()
     except OSError as error:  # of ssl too; it names no file
         raise GatewayNotStarted(f"the files of gateway.tls can not be used: {error}") from error
     context.set_alpn_protocols(["h2", "http/1.1"])

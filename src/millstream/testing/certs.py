@@ -62,17 +62,20 @@ class CertificateAuthority:
         emails: Sequence[str] = (),
         addresses: Sequence[str] = (),
         subject: Sequence[tuple[str, str]] | None = None,
+        begins_in_s: float = -_LIFETIME.total_seconds(),
+        ends_in_s: float = _LIFETIME.total_seconds(),
     ) -> IssuedCertificate:
         """Sign a certificate good for both ends of a connection.
 
         `subject` lists the parts of the distinguished name in order; without it there is `CN=name`.
+        The time it is valid for is counted from now; certificates know whole seconds only.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         parts = [("CN", name)] if subject is None else subject
         distinguished = x509.Name([x509.NameAttribute(_SUBJECT_OIDS[kind], text) for kind, text in parts])
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = (
-            _builder(distinguished, self._subject, key.public_key())
+            _builder(distinguished, self._subject, key.public_key(), begins_in_s, ends_in_s)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(
@@ -113,7 +116,11 @@ class CertificateAuthority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    begins_in_s: float = -_LIFETIME.total_seconds(),
+    ends_in_s: float = _LIFETIME.total_seconds(),
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -122,8 +129,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _LIFETIME)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_before(now + datetime.timedelta(seconds=begins_in_s))
+        .not_valid_after(now + datetime.timedelta(seconds=ends_in_s))
     )
 
 
