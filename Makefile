@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
 WORKERS ?= 5
 RUN_FLAGS ?=
 # What has compiled modules, and is tested interpreted, too.
@@ -13,37 +12,39 @@ INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store sub
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-pure lint collect fmt build bench soak fuzz sanitized clean
+.PHONY: run test test-pure lint collect fmt build gateway spark dev bench soak fuzz sanitized clean
 
-run: build  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
-	@$(BIN)/python -m examples.orders $(RUN_FLAGS)
+run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
+	@$(MAKE) --no-print-directory -j 2 build gateway
+	@# Spark is installed while the broker and the gateway run already
+	@$(BIN)/python -m examples.orders --before-spark '$(MAKE) --no-print-directory -C "$(CURDIR)" spark' $(RUN_FLAGS)
 
-test: build  ## what CI runs
+test: build dev  ## what CI runs
 	@$(MAKE) --no-print-directory -j 2 --output-sync lint collect
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(INTERPRETED)
 
-test-pure: build  ## every test on the interpreted build
+test-pure: build dev  ## every test on the interpreted build
 	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
-lint: build
+lint: build dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-collect: build  ## compile the tests once, beside the type checker, and not once in each worker
+collect: build dev  ## compile the tests once, beside the type checker, and not once in each worker
 	@$(BIN)/pytest --collect-only --quiet > /dev/null
 
-fmt: $(INSTALLED)
+fmt: dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: build  ## against nats-server, interleaved; ratios are what counts
+bench: build dev  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks streams
 
-soak: build  ## long runs: fuzzing, connection storms, leaks
+soak: build dev  ## long runs: fuzzing, connection storms, leaks
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m soak --override-ini addopts="-ra --strict-markers"
 
 # Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
@@ -52,7 +53,7 @@ SECONDS ?= 10
 FUZZ_FLAGS ?=
 SANITIZER_LIBRARIES = $(foreach library,libasan.so libubsan.so libstdc++.so,$(shell $(CC) -print-file-name=$(library)))
 
-fuzz: sanitized  ## every input from outside, with sanitizers; SECONDS for each target, FUZZ_FLAGS="TARGET …" or "--replay"
+fuzz: sanitized dev  ## every input from outside, with sanitizers; SECONDS for each target, FUZZ_FLAGS="TARGET …" or "--replay"
 	LD_PRELOAD="$(SANITIZER_LIBRARIES)" PYTHONPATH=$(SANITIZED):. PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ_FLAGS)
@@ -60,15 +61,30 @@ fuzz: sanitized  ## every input from outside, with sanitizers; SECONDS for each 
 sanitized: build
 	@MILLSTREAM_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base build/sanitized --build-lib $(SANITIZED)
 
-build: $(INSTALLED)
+build: $(VENV)/.tools
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
-$(INSTALLED): pyproject.toml setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
-	@# without compiled modules: `build` makes them, once, where they are used
-	MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
+# What is installed, by who needs it.  The package itself is installed without compiled modules: `build` makes
+# them, once, where they are used.
+gateway: $(VENV)/.gateway
+spark: $(VENV)/.spark
+dev: $(VENV)/.dev
+
+$(VENV)/.tools: pyproject.toml setup.py
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
 	@touch $@
+
+$(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
+	@echo "installing what the $* needs"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.tools
+	@echo "installing what the gateway, Spark and the tests need; this may take a minute or two"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
+	@touch $@ $(VENV)/.gateway $(VENV)/.spark
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,9 +7,12 @@ fails the build: only ``MILLSTREAM_PURE=1`` gives a package without compiled mod
 
 import os
 import runpy
+import sys
+import threading
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 build = runpy.run_path(str(HERE / "src/millstream/base/build.py"))
@@ -44,10 +47,31 @@ def extensions() -> list[Extension]:
         build_dir="build/cython",
         include_path=["src"],
         nthreads=os.cpu_count() or 1,
+        quiet=True,
         # Types come from the .pxd beside each module, never from annotations: an annotation
         # `x: int` must keep meaning a Python int of any size.
-        compiler_directives={"language_level": 3, "annotation_typing": False},
+        # What is unreachable when compiled (`if not cython.compiled`) is there on purpose.
+        compiler_directives={"language_level": 3, "annotation_typing": False, "warn.unreachable": False},
     )
 
 
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
+class Compile(build_ext):
+    """Compiles, and says how far it is: it takes a minute, and the C compiler says nothing."""
+
+    done = 0
+    counting = threading.Lock()
+
+    def build_extension(self, ext: Extension) -> None:
+        stale = not Path(self.get_ext_fullpath(ext.name)).exists()
+        super().build_extension(ext)
+        with self.counting:
+            self.done += 1
+            if stale and (self.done % 10 == 0 or self.done == len(self.extensions)):
+                print(f"compiled {self.done} of {len(self.extensions)} modules", file=sys.stderr, flush=True)
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": Compile},
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

@@ -8,16 +8,18 @@ An order walks through the stream ORDERS under a subject for each step:
 NEW and DISPATCH are pull consumers: as many workers as one likes ask for work and acknowledge it. MONITOR
 is a push consumer that needs no acknowledgement. The workers here are a little clumsy on purpose, so that
 redelivery, dead letters and their analysis have something to show.
+
+Anybody may publish anything to ORDERS.*: an order that a worker cannot read becomes a dead letter in
+ORDERS_DLQ and is never delivered again; everything else goes on.
 """
 
 import asyncio
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext, api
@@ -29,15 +31,22 @@ CONSUMERS: Final = ("NEW", "DISPATCH", "MONITOR")
 MONITOR_SUBJECT: Final = "monitor.ORDERS"
 
 _NAME_IN_USE: Final = 10058  # by a stream with another configuration
+_DUPLICATES_S: Final = 600
 _ITEMS: Final = ("kettle", "lamp", "desk", "chair", "clock", "radio")
 _BATCH: Final = 20
+_MOST_ORDERS: Final = 2**63
+_LETTER_BYTES: Final = (
+    900_000  # of a message's body; with its own headers a larger one is no message any more
+)
 _FORGOTTEN: Final = 0.02  # of the messages a worker takes, it never acknowledges
 _REFUSED: Final = 0.01  # and of these it says that nobody can handle them
 
 
 async def open_shop(jetstream: JetStreamContext) -> None:
     """Make the streams and consumers; they are kept, so a second start finds them as they were."""
-    await _keep_stream(jetstream, STREAM, subjects=["ORDERS.*"], max_age=7 * 24 * 3600, duplicate_window=600)
+    await _keep_stream(
+        jetstream, STREAM, subjects=["ORDERS.*"], max_age=7 * 24 * 3600, duplicate_window=_DUPLICATES_S
+    )
     # What the server tells about deliveries is a stream, too: the pipeline's analysis reads it.
     await _keep_stream(
         jetstream,
@@ -52,9 +61,9 @@ async def open_shop(jetstream: JetStreamContext) -> None:
     )
     # What the pipeline publishes: sales by the minute, and orders that were given up.
     await _keep_stream(
-        jetstream, "REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=600
+        jetstream, "REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=_DUPLICATES_S
     )
-    await _keep_stream(jetstream, "ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=600)
+    await _keep_stream(jetstream, "ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=_DUPLICATES_S)
     for name, subject in (("NEW", "ORDERS.received"), ("DISPATCH", "ORDERS.processed")):
         await jetstream.add_consumer(
             STREAM,
@@ -85,15 +94,15 @@ async def _keep_stream(jetstream: JetStreamContext, name: str, **config: Any) ->
 
 
 @contextlib.asynccontextmanager
-async def sample_traffic(connection: Client, orders_per_second: float) -> AsyncIterator[None]:
+async def sample_traffic(connection: Client, orders_per_second: float) -> "AsyncIterator[Traffic]":
     """Customers and workers while the context lasts; nobody if nothing is ordered."""
+    traffic = Traffic(connection, orders_per_second)
     if orders_per_second <= 0:
-        yield
+        yield traffic
         return
-    traffic = _Traffic(connection, orders_per_second)
     people = asyncio.create_task(traffic.run())
     try:
-        yield
+        yield traffic
     finally:
         traffic.over = True
         people.cancel()
@@ -101,7 +110,25 @@ async def sample_traffic(connection: Client, orders_per_second: float) -> AsyncI
             await people
 
 
-class _Traffic:
+class BadOrder(Exception):
+    """A message that is no order; the text says why."""
+
+
+def read_order(data: bytes) -> dict[str, Any]:
+    """Return the order in a message's body; raise BadOrder if there is none."""
+    try:
+        order = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadOrder("the body is not JSON") from None
+    if not isinstance(order, dict):
+        raise BadOrder("the body is not a JSON object")
+    number = order.get("order")
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _MOST_ORDERS:
+        raise BadOrder('"order" is not a number of an order')
+    return order
+
+
+class Traffic:
     """Customers who order, and workers who handle what they ordered."""
 
     def __init__(self, connection: Client, orders_per_second: float) -> None:
@@ -110,20 +137,32 @@ class _Traffic:
         self._rate = orders_per_second
         self._chance = random.Random()
         self.watched = 0
+        self.trouble = (
+            ""  # the last error of a customer or worker, in one line; empty when work is done again
+        )
         self.over = False  # a cancel alone may be lost: nats-py can take it for the end of a wait
 
     async def run(self) -> None:
         """Until cancelled."""
         await self._connection.subscribe(MONITOR_SUBJECT, cb=self._watch)
         async with asyncio.TaskGroup() as people:
-            people.create_task(self._customers())
-            people.create_task(self._worker("NEW", self._process))
-            people.create_task(self._worker("DISPATCH", self._dispatch))
+            people.create_task(self._again_and_again(self._customer))
+            people.create_task(self._again_and_again(lambda: self._worker("NEW", "ORDERS.processed")))
+            people.create_task(self._again_and_again(lambda: self._worker("DISPATCH", "ORDERS.completed")))
+
+    async def _again_and_again(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin `work` anew after a pause, whatever it met: the server may be away, or refuse a message."""
+        while not self.over:
+            try:
+                await work()
+            except Exception as error:
+                self.trouble = f"sample traffic: {type(error).__name__}: {error}".splitlines()[0]
+                await asyncio.sleep(1)
 
     async def _watch(self, message: Msg) -> None:
         self.watched += 1
 
-    async def _customers(self) -> None:
+    async def _customer(self) -> None:
         number = self._chance.randrange(10**6) * 1000
         while not self.over:
             number += 1
@@ -133,37 +172,56 @@ class _Traffic:
                 "quantity": self._chance.randint(1, 9),
                 "price": round(self._chance.uniform(3, 300), 2),
             }
-            await self._send("ORDERS.received", order, f"received:{number}")
+            await self._send("ORDERS.received", json.dumps(order).encode(), f"received:{number}")
             await asyncio.sleep(self._chance.expovariate(self._rate))
 
-    async def _worker(self, consumer: str, handle: Callable[[Msg], Awaitable[None]]) -> None:
+    async def _worker(self, consumer: str, next_step: str) -> None:
         work = await self._jetstream.pull_subscribe_bind(consumer, stream=STREAM)
         while not self.over:
             try:
                 messages = await work.fetch(_BATCH, timeout=5)
             except TimeoutError:  # nats-py's own, or Python's: there was no work
                 continue
-            except nats.errors.Error:  # the line is being mended
-                await asyncio.sleep(1)
-                continue
+            self.trouble = ""
             for message in messages:
                 mood = self._chance.random()
                 if mood < _REFUSED:
                     await message.term()
                 elif mood > _FORGOTTEN:
-                    await handle(message)
-                    await message.ack()
+                    await self._handle(message, consumer, next_step)
 
-    async def _process(self, message: Msg) -> None:
-        order = json.loads(message.data)
-        await self._send("ORDERS.processed", order, f"processed:{order['order']}")
+    async def _handle(self, message: Msg, consumer: str, next_step: str) -> None:
+        try:
+            order = read_order(message.data)
+        except BadOrder as bad:
+            await self._bury(message, consumer, str(bad))
+            return
+        await self._send(next_step, message.data, f"{next_step}:{order['order']}")
+        await message.ack()
 
-    async def _dispatch(self, message: Msg) -> None:
-        order = json.loads(message.data)
-        await self._send("ORDERS.completed", order, f"completed:{order['order']}")
+    async def _bury(self, message: Msg, consumer: str, reason: str) -> None:
+        """Store a dead letter, then tell the server never to deliver the message again.
 
-    async def _send(self, subject: str, order: Mapping[str, object], message_id: str) -> None:
-        # With an id, an order that is handled twice is stored once.
-        body = json.dumps(order).encode()
-        with contextlib.suppress(TimeoutError, nats.errors.Error):
-            await self._jetstream.publish(subject, body, headers={"Nats-Msg-Id": message_id})
+        The pipeline's dead-letter job makes the same letter of the server's advisory; the common id keeps
+        the second one out.
+        """
+        sequence = message.metadata.sequence.stream
+        headers = {
+            "Nats-Msg-Id": f"dlq:{STREAM}:{consumer}:{sequence}",
+            "Millstream-Orig-Stream": STREAM,
+            "Millstream-Orig-Subject": message.subject,
+            "Millstream-Orig-Seq": str(sequence),
+            "Millstream-Dlq-Consumer": consumer,
+            "Millstream-Dlq-Deliveries": str(message.metadata.num_delivered),
+            "Millstream-Dlq-Reason": f"terminated: {reason}",
+        }
+        body = message.data
+        if len(body) > _LETTER_BYTES:
+            headers["Millstream-Dlq-Gone"] = "true"
+            body = b""
+        await self._jetstream.publish(f"dlq.{STREAM}.{consumer}", body, headers=headers)
+        await self._connection.publish(message.reply, f"+TERM {reason}".encode())
+
+    async def _send(self, subject: str, body: bytes, message_id: str) -> None:
+        """Publish with an id, so that an order that is handled twice is stored once."""
+        await self._jetstream.publish(subject, body, headers={"Nats-Msg-Id": message_id})

@@ -1,48 +1,66 @@
-"""The live picture in a terminal, and plain lines where there is none."""
+"""The live picture in a terminal, and plain lines where there is none.  The picture fits 80 x 24."""
+
+from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from examples.orders.figures import ConsumerFigures, Figures
 
+_TROUBLES_SHOWN: Final = 2
 
-def picture(figures: Figures, addresses: dict[str, str], hints: list[str]) -> RenderableType:
-    """Everything on one screen."""
+
+def picture(
+    figures: Figures, addresses: Sequence[str], hints: Sequence[str], spark: str, troubles: Sequence[str]
+) -> RenderableType:
+    """Return everything on one screen.  `spark` says what the pipeline does while it has no jobs to show."""
     stream = Text.assemble(
         ("ORDERS ", "bold"),
         f"{figures.messages:,} messages, {_size(figures.stored_bytes)}, ",
-        (f"{figures.rate:,.1f} in a second", "green"),
+        (f"{figures.rate:,.1f}/s", "green"),
     )
-    archive = Text(f"archive: {figures.archive_files} Parquet files, {_size(figures.archive_bytes)}")
-    where = Text("\n".join(f"{name:9} {address}" for name, address in addresses.items()))
-    return Group(
-        Panel(Group(stream, _consumers(figures.consumers)), title="broker", title_align="left"),
-        Panel(Group(_pipeline(figures), archive), title="pipeline on Spark", title_align="left"),
-        Panel(Group(where, Text("\n" + "\n".join(hints), style="dim")), title="try", title_align="left"),
-        Text("Ctrl-C stops everything; what is stored stays.", style="dim"),
+    pipeline = Text.assemble(
+        ("Pipeline on Spark ", "bold"),
+        f"archive: {figures.archive_files:,} Parquet files, {_size(figures.archive_bytes)}",
     )
+    parts: list[RenderableType] = [
+        stream,
+        _consumers(figures.consumers),
+        Text(),
+        pipeline,
+        _pipeline(figures) if figures.pipeline else Text(spark, style="dim"),
+        Text(),
+        *(_line(text) for text in addresses),
+        _line("Paste into another terminal:", "bold"),
+        *(_line(text) for text in hints),
+        *(_line(text, "yellow") for text in troubles[:_TROUBLES_SHOWN]),
+        _line("Ctrl-C stops everything; what is stored stays.", "dim"),
+    ]
+    return Group(*parts)
 
 
-def line(figures: Figures) -> str:
-    """The same in one line, for logs."""
+def line(figures: Figures, spark: str) -> str:
+    """Return the same in one line, for logs."""
     consumers = " ".join(
         f"{each.name}={each.acknowledged}/{each.pending}+{each.waiting_for_ack}" for each in figures.consumers
     )
     jobs = " ".join(f"{name}={said.get('rows', 0)}" for name, said in sorted(figures.pipeline.items()))
-    return (
-        f"messages={figures.messages} {consumers} jobs: {jobs or 'starting'} archive={figures.archive_bytes}B"
-    )
+    return f"messages={figures.messages} {consumers} jobs: {jobs or spark} archive={figures.archive_bytes}B"
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _consumers(consumers: list[ConsumerFigures]) -> Table:
     table = Table("consumer", "kind", box=None, pad_edge=False)
-    for title in ("pending", "in work", "acknowledged", "redelivered", "ack median", "ack 99%"):
-        table.add_column(title, justify="right")
+    for title in ("pending", "unacked", "acked", "again", "median ack", "99%"):
+        table.add_column(title, justify="right", no_wrap=True)
     for each in consumers:
         table.add_row(
-            each.name,
+            each.name[:16],
             each.kind,
             f"{each.pending:,}",
             f"{each.waiting_for_ack:,}",
@@ -54,9 +72,7 @@ def _consumers(consumers: list[ConsumerFigures]) -> Table:
     return table
 
 
-def _pipeline(figures: Figures) -> Table | Text:
-    if not figures.pipeline:
-        return Text("Spark is starting; this takes about half a minute …", style="dim")
+def _pipeline(figures: Figures) -> Table:
     table = Table("job", "state", box=None, pad_edge=False)
     for title in ("batches", "rows", "rows/s", "behind"):
         table.add_column(title, justify="right")

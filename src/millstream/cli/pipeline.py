@@ -97,7 +97,11 @@ def _run(pipeline: Any, file: Path, master: str | None, as_json: bool) -> int:
     from millstream.spark.pipeline.view import choose_view
 
     nats = connection_options(pipeline.nats, os.environ)
-    spark = make_session(pipeline, master, file.parent)
+    try:
+        spark = make_session(pipeline, master, file.parent)
+    except MillstreamError as error:
+        typer.echo(f"error: {error}", err=True)
+        return 1
     try:
         running = PipelineRun(pipeline, spark, nats)
         interval_s = option_values.duration("interval", pipeline.progress.interval)

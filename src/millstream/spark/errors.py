@@ -8,6 +8,7 @@
     │   └── RangeNotFinished a range could not be read to its end in time; the task is to be tried again
     ├── NotAllowed           wrong credentials, or an account that may not do this
     ├── StreamMissing        no stream of that name
+    ├── JavaMissing          Spark finds no Java that it can run on
     └── DataLoss             messages that were to be read are gone
 
 Spark carries an error to the user as text, so the text has to say everything.  All can be pickled: an error
@@ -51,3 +52,7 @@ class StreamMissing(SparkError):
 
 class DataLoss(SparkError):
     """Messages that were to be read are gone."""
+
+
+class JavaMissing(SparkError):
+    """Spark finds no Java that it can run on."""
