@@ -52,14 +52,12 @@ async def test_the_sessions_window_holds_messages_back(lab: Lab) -> None:
     for number in range(5):
         await lab.publish(str(number))
     async with lab.subscribed(max_msg_inflight=2) as lines:
-        first, second = await lines.next(), await lines.next()
+        assert [await lines.text(), await lines.text()] == ["0", "1"]
         # All five are out, as JetStream sees it; two of them with us.
         await eventually(lambda: has(lab, num_ack_pending=5), "not all were delivered")
         assert await lines.silent_for(0.2)
-        await lab.ack(second)
     async with lab.subscribed(max_msg_inflight=0) as lines:
-        texts = sorted([await lines.text() for _ in range(4)])
-    assert (payload_of(first), texts) == ("0", ["0", "2", "3", "4"])
+        assert sorted([await lines.text() for _ in range(3)]) == ["2", "3", "4"]
 
 
 async def has(lab: Lab, **values: int) -> bool:
@@ -184,16 +182,6 @@ async def test_a_broadcast_of_httpmq_itself_acknowledges(lab: Lab) -> None:
         nats = lab.gateway.server.core.links.own.nats
         await nats.publish(f"ack-rx.{lab.stream}.c", json.dumps(told).encode())
         await eventually(lambda: has(lab, num_ack_pending=0), "the broadcast had no effect")
-
-
-async def test_a_caller_that_leaves_frees_the_consumer_and_hands_messages_back(lab: Lab) -> None:
-    await lab.consumer(max_inflight=10)  # and half a minute to acknowledge
-    for text in ("one", "two", "three"):
-        await lab.publish(text)
-    async with lab.subscribed(max_msg_inflight=1) as lines:
-        assert await lines.text() == "one"
-    async with lab.subscribed(max_msg_inflight=0) as lines:
-        assert sorted([await lines.text() for _ in range(3)]) == ["one", "three", "two"]
 
 
 async def test_one_consumer_has_one_reader(lab: Lab) -> None:

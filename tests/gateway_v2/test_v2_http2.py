@@ -15,7 +15,7 @@ async def test_publishing_batches_and_live_streams_share_a_connection(gateway: G
             base_url=f"http://{host}:{port}", http1=False, http2=True, timeout=PATIENCE_S
         ) as http,
         http.stream("GET", f"{gateway.path}/live", headers={"Accept": "text/event-stream"}) as events,
-        http.stream("GET", f"{consumer}/live") as lines,
+        http.stream("GET", f"{consumer}/live?on_disconnect=nak") as lines,
     ):
         assert (events.http_version, events.status_code, lines.status_code) == ("HTTP/2", 200, 200)
         body = b"".join(

@@ -57,13 +57,13 @@ async def test_two_readers_share_the_messages(gateway: Gateway) -> None:
         assert sorted(message["data"] for message in seen) == ["1", "2"]
 
 
-async def test_what_a_reader_that_left_did_not_acknowledge_is_delivered_again_at_once(
+async def test_what_a_reader_that_left_did_not_acknowledge_is_delivered_again_at_once_if_it_said_so(
     gateway: Gateway,
 ) -> None:
     await gateway.add_stream()
     consumer = await gateway.add_consumer(ack_wait=_HOUR)
     await gateway.publish("1", "2", "3")
-    async with gateway.lines(f"{consumer}/live") as lines:
+    async with gateway.lines(f"{consumer}/live?on_disconnect=nak") as lines:
         first, *_ = await lines.take(3)
         await _ack(gateway, consumer, first)
     again = [
@@ -98,7 +98,7 @@ async def test_a_gateway_that_stops_says_so_and_gives_back(gateway: Gateway) -> 
     await gateway.add_stream()
     consumer = await gateway.add_consumer(ack_wait=_HOUR)
     await gateway.publish("1")
-    async with gateway.lines(f"{consumer}/live") as lines:
+    async with gateway.lines(f"{consumer}/live?on_disconnect=nak") as lines:
         await lines.next()
         gateway.server.core.stopping.set()
         (last,) = await lines.rest()
@@ -122,11 +122,13 @@ async def test_a_reader_that_does_not_read_holds_nothing_up(gateway: Gateway) ->
     for number in range(count):
         await gateway.publish(b"%08d" % number + b"x" * (size - 8))
     reader, writer = await asyncio.open_connection(*gateway.address, limit=2**16)
-    writer.write(f"GET {consumer}/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    writer.write(
+        f"GET {consumer}/live?on_disconnect=nak HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+    )
     await writer.drain()
     await reader.readuntil(b"\r\n\r\n")
     seen = set()
-    async with gateway.lines(f"{consumer}/live") as lines:
+    async with gateway.lines(f"{consumer}/live?on_disconnect=nak") as lines:
         # The other one reads all but what is stuck before the one that does not.
         async with asyncio.timeout(PATIENCE_S):
             while (await gateway.http.get(consumer)).json()["num_pending"]:

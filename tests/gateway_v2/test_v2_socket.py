@@ -102,12 +102,12 @@ async def test_what_is_not_understood_is_told_and_the_socket_stays_open(gateway:
         assert (await socket.next())["data"] == "1"
 
 
-async def test_what_is_not_acknowledged_is_delivered_again_after_the_socket(
+async def test_what_is_not_acknowledged_is_delivered_again_after_the_socket_if_it_said_so(
     gateway: Gateway,
 ) -> None:
     consumer, url = await _ready(gateway)
     await gateway.publish("1", "2")
-    async with websockets.connect(url) as connection:
+    async with websockets.connect(f"{url}?on_disconnect=nak") as connection:
         socket = _Socket(connection)
         first, _ = await socket.next(), await socket.next()
         await socket.say(op="ack", ack_id=first["ack_id"], confirm=True, id=1)
@@ -119,7 +119,7 @@ async def test_what_is_not_acknowledged_is_delivered_again_after_the_socket(
 async def test_a_socket_that_is_cut_gives_back_too(gateway: Gateway) -> None:
     consumer, url = await _ready(gateway)
     await gateway.publish("1")
-    connection = await websockets.connect(url)
+    connection = await websockets.connect(f"{url}?on_disconnect=nak")
     await _Socket(connection).next()
     connection.transport.abort()
     (again,) = await gateway.fetch(consumer, batch=1, expires=60)

@@ -99,6 +99,12 @@ class Exchange:
                 return b"".join(parts)
             message = await self.receive()
 
+    @property
+    def writes_whole(self) -> bool:
+        """Whether a write that is given up has written nothing: uvicorn waits for room before it writes.
+        With HTTP/2 a part of it may have left."""
+        return str(self.scope["http_version"]) != "2"
+
     async def gone(self) -> None:
         """Back when the caller is; to be called after the body was read."""
         while (await self.receive())["type"] != "http.disconnect":

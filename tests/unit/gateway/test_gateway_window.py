@@ -102,5 +102,22 @@ def test_bytes_and_places_are_counted_right(limit: int, steps: list[tuple[str, i
                 window.expire(now)
         assert window.held_bytes == sum(held.size for held in window.waiting())
         assert not limit or window.in_flight <= limit
-        sequences = [one.stream_seq for one in window.everything()]
+        sequences = [*window._in_flight, *(one.stream_seq for one in window.waiting())]
         assert len(sequences) == len(set(sequences)) == window.held + window.in_flight
+
+
+def test_without_a_limit_what_nobody_acknowledges_is_forgotten_in_time() -> None:
+    window = Window(0, 5)
+    for sequence in range(1, 1001):
+        window.take(delivery(sequence))
+        window.next(float(sequence))
+    assert window.in_flight <= 6
+
+
+def test_without_a_limit_what_is_acknowledged_leaves_nothing_behind() -> None:
+    window = Window(0, 5)
+    for sequence in range(1, 1001):
+        window.take(delivery(sequence))
+        window.next(0.0)
+        window.acked(sequence)
+    assert (window.in_flight, len(window._deadlines)) == (0, 1)

@@ -6,8 +6,10 @@ that only the caller's own time counts against `ack_wait`.  When too much is hel
 up until there is room again, and a consumer without interest stops delivering: that is how a slow reader
 pushes back.
 
-When the caller is gone, the subscription goes first, and then everything that he did not acknowledge is
-handed back, to be delivered anew at once.
+When the caller is gone, the subscription goes first.  What was written stays the caller's, who may still
+acknowledge it: JetStream delivers it again when `ack_wait` is over, and not before.  What was never written
+is handed back, to be delivered anew at once; only a message that has a single delivery left waits for
+`ack_wait` too, so that callers who come and go do not use up what nobody has seen.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _CHUNK: Final = 64 * 1024
 _LOOK_AFTER_S: Final = 15.0  # without a message, whether the consumer is still there
 _GONE: Final = (10014, 10059)  # consumer, stream not found
 
-Write = Callable[[bytes], Awaitable[None]]
+Write = Callable[[bytes], Awaitable[bool]]  # False: the caller was gone before anything was written
 Frame = Callable[[Delivery], bytes]
 
 
@@ -41,7 +43,15 @@ class Session:
     """`run` writes until something ends it and returns what that was, empty if the caller just left."""
 
     def __init__(
-        self, link: Link, key: Key, info: dict[str, Any], *, window: int, buffer: int, frame: Frame
+        self,
+        link: Link,
+        key: Key,
+        info: dict[str, Any],
+        *,
+        window: int,
+        buffer: int,
+        frame: Frame,
+        writes_whole: bool,
     ) -> None:
         config: dict[str, Any] = info["config"]
         self.key = key
@@ -51,9 +61,11 @@ class Session:
         self._deliver_subject: str = config["deliver_subject"]
         self._group: str = config.get("deliver_group") or ""
         self._ack_wait_s = (config.get("ack_wait") or 30_000_000_000) / 1e9
+        self._max_deliver: int = config.get("max_deliver") or -1
         self._window = Window(window, self._ack_wait_s)
         self._buffer = buffer
         self._frame = frame
+        self._writes_whole = writes_whole
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._ended = ""
@@ -62,6 +74,7 @@ class Session:
         self._is_paused = False
         self._pausing: asyncio.Task[None] | None = None
         self._last_message = self._loop.time()
+        self._unwritten: list[Delivery] = []  # in a write that has not ended
 
     # -- its life -----------------------------------------------------------------------------------
 
@@ -71,13 +84,19 @@ class Session:
         await self._subscribe()
 
     async def run(self, write: Write, ping: bytes, ping_s: float) -> str:
-        """Write messages; `ping` in between, if it is not empty."""
+        """Write messages; `ping` in between, if it is not empty.
+
+        A write that is cancelled has written nothing, unless parts of it may leave on their own."""
         keeper = self._loop.create_task(self._keep())
         try:
             while True:
                 chunk = self._gather()
                 if chunk:
-                    await write(chunk)
+                    if not self._writes_whole:
+                        self._unwritten = []
+                    if not await write(chunk):
+                        return ""
+                    self._unwritten = []
                     if self._is_paused:
                         await self._resume()
                 elif self._ended:
@@ -89,7 +108,7 @@ class Session:
             await asyncio.wait([keeper])
 
     async def close(self) -> None:
-        """Let go of the consumer, then hand back what was not acknowledged."""
+        """Let go of the consumer, then hand back what was not written."""
         self._link.unlisten(self._link_changed)
         if self._subscription is not None and self._generation == self._link.generation:
             self._pause()
@@ -97,8 +116,13 @@ class Session:
         if pausing is not None:
             await asyncio.wait([pausing])
         with contextlib.suppress(NatsError, OSError, GatewayError):
-            await self._answer(NAK, self._window.everything())
-            await self._recover(self._newest)
+            unwritten = [*self._unwritten, *self._window.waiting()]
+            await self._answer(NAK, [each for each in unwritten if self._has_deliveries_left(each)])
+            await self._recover(self._newest, is_over=True)
+
+    def _has_deliveries_left(self, delivery: Delivery) -> bool:
+        """Whether handing the message back leaves it more than its last delivery."""
+        return self._max_deliver < 0 or delivery.delivered + 1 < self._max_deliver
 
     def fail(self, reason: str) -> None:
         """End it; the caller hears why."""
@@ -167,13 +191,16 @@ class Session:
         with contextlib.suppress(NatsError, OSError, GatewayError):
             await subscription.drain()
 
-    async def _recover(self, newest: int) -> None:
+    async def _recover(self, newest: int, *, is_over: bool = False) -> None:
         """JetStream goes on for a moment after the interest is gone, and would wait for the acks of what it
         sent to nobody behind `newest`.  To be asked for when somebody listens again, or nobody will: what is
-        handed back within that moment goes to nobody once more."""
+        handed back within that moment goes to nobody once more.  When the session `is_over`, somebody else
+        may listen already: what was sent to him is his."""
         if self._group:  # whose other members have what we have not seen
             return
         info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
+        if is_over and info.get("push_bound"):
+            return
         last: int = info["delivered"]["stream_seq"]
         nats = self._link.nats
         floor: int = info["ack_floor"]["stream_seq"]
@@ -223,6 +250,7 @@ class Session:
                 self._touch(delivery)  # the caller's time begins now
             line = self._frame(delivery)
             delivery.message = None
+            self._unwritten.append(delivery)
             lines.append(line)
             size += len(line)
         return b"".join(lines)

@@ -52,7 +52,7 @@ class _Query:
         self.problem = ""
         self.subject = subjects[0] if subjects else ""
         self.group = groups[0] if groups else ""
-        self.window = 1
+        self.window = 0  # as many as the consumer lets out
         if len(subjects) != 1:
             self.problem = "Missing subscribe subject / Multiple subjects"
         elif len(windows) > 1:
@@ -130,6 +130,7 @@ class SubscribeRoute:
             window=query.window,
             buffer=core.settings.limits.stream_buffer,
             frame=framing.frame,
+            writes_whole=framing.writes_whole,
         )
         await board.add(session)  # before there is interest: an ack may be quick
         try:
@@ -147,8 +148,13 @@ class SubscribeRoute:
         await exchange.start(200, framing.content_type, headers)
         loop = asyncio.get_running_loop()
         core.metrics.streams.labels("v1").inc()
-        running = loop.create_task(session.run(exchange.write, framing.ping, _PING_S))
         gone = loop.create_task(exchange.gone())
+
+        async def write(data: bytes) -> bool:
+            await exchange.write(data)
+            return not gone.done()  # it waited for room, and was let go because the caller left
+
+        running = loop.create_task(session.run(write, framing.ping, _PING_S))
         stopping = loop.create_task(core.stopping.wait())
         tasks: set[asyncio.Task[Any]] = {running, gone, stopping}
         try:
@@ -186,6 +192,7 @@ class _Framing:
         self._request_id = exchange.request_id
         self._lines = LineWriter(exchange.request_id, subject, consumer)
         self.written = 0
+        self.writes_whole = exchange.writes_whole
         accepted = exchange.header(b"accept").partition(";")[0].strip().lower()
         self._is_sse = accepted == "text/event-stream"
         self.content_type = (

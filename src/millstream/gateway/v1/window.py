@@ -48,10 +48,9 @@ class Window:
         """Move a message in flight and return it, if one waits and there is room."""
         if not self._held:
             return None
+        self.expire(now)
         if self._limit and len(self._in_flight) >= self._limit:
-            self.expire(now)
-            if len(self._in_flight) >= self._limit:
-                return None
+            return None
         sequence = next(iter(self._held))
         delivery = self._held.pop(sequence)
         self.held_bytes -= delivery.size
@@ -71,12 +70,9 @@ class Window:
 
     def expire(self, now: float) -> None:
         """Give up places of messages that were not acknowledged in time."""
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][0] <= now:
-            _, sequence, consumer_seq = deadlines.popleft()
-            delivery = self._in_flight.get(sequence)
-            if delivery is not None and delivery.consumer_seq == consumer_seq:
-                del self._in_flight[sequence]
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            _, sequence, _ = self._deadlines.popleft()
+            del self._in_flight[sequence]
 
     def next_deadline(self) -> float | None:
         """When a place may become free without an acknowledgement."""
@@ -95,6 +91,3 @@ class Window:
     def waiting(self) -> list[Delivery]:
         """What was never written."""
         return list(self._held.values())
-
-    def everything(self) -> list[Delivery]:
-        return [*self._in_flight.values(), *self._held.values()]

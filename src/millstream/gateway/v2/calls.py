@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Protocol, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -60,6 +60,7 @@ class Flow:
 
     `pieces` is closed when the caller goes away, at once and also while it waits: what it holds it gives back
     in its `finally`.  With `watch=False` it reads the body of the request itself, and so notices on its own.
+    `sent` is called for each piece when it has reached the socket, or when a part of it may have.
     """
 
     def __init__(
@@ -69,11 +70,16 @@ class Flow:
         headers: Headers | None = None,
         *,
         watch: bool = True,
+        sent: Callable[[], None] | None = None,
+        writes_whole: bool = True,
     ) -> None:
         self.media_type = media_type
         self.pieces = pieces
         self.headers = headers or []
         self.watch = watch
+        self._sent = sent
+        self._writes_whole = writes_whole
+        self._watcher: asyncio.Future[None] | None = None
 
     async def respond(self, receive: Receive, send: Send) -> None:
         headers = [
@@ -82,8 +88,8 @@ class Flow:
             ("X-Accel-Buffering", "no"),
             *self.headers,
         ]
+        watcher = self._watcher = asyncio.ensure_future(until_gone(receive)) if self.watch else None
         sender = asyncio.ensure_future(self._send(send, headers))
-        watcher = asyncio.ensure_future(until_gone(receive)) if self.watch else None
         try:
             if watcher is None:
                 await sender
@@ -100,9 +106,22 @@ class Flow:
     async def _send(self, send: Send, headers: Headers) -> None:
         await send(start(200, headers))
         async for piece in self.pieces:
+            if self._sent is not None and not self._writes_whole:
+                self._sent()
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if self._watcher is not None and self._watcher.done():
+                return  # it waited for room, and was let go because the caller left
+            if self._sent is not None:
+                self._sent()
             await asyncio.sleep(0)  # neither side may have waited: the others have their turn
         await send({"type": "http.response.body", "body": b""})
+
+
+async def begun(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`pieces` behind its first one: a generator that never began is closed without its `finally`, and what
+    it was to give back would be kept by a caller who leaves before the answer begins."""
+    await anext(pieces)
+    return pieces
 
 
 def start(status: int, headers: Headers) -> dict[str, Any]:

@@ -4,24 +4,32 @@
     await session.open()
     while True:
         taken = await session.take(timeout_s)      # some messages, or none if none came in time
+        …                                          # write them
+        session.sent()
 
 Memory: at most `window` messages and `stream_buffer` bytes are asked for at once, and nothing is asked for
-while somebody has not taken what came.  What was handed out and is not known to be acknowledged is remembered
-by its reply subject, to be given back when the session ends: a consumer has at most `max_ack_pending` of
-these.
+while somebody has not taken what came.
+
+Leaving: what was sent stays the reader's, who may still acknowledge it, and JetStream delivers it again when
+`ack_wait` is over.  A reader that wants it delivered again at once says so (`OnDisconnect.NAK`); for this,
+and for readers that hold unacknowledged messages against their window, reply subjects are remembered until
+the message is acknowledged or `ack_wait` is over: from then on it may be somebody else's.  What was never
+sent is always given back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import Any, Final
+from collections import deque
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 from millstream.gateway.errors import Conflict, JetStreamRefused, LinkDown, LinkError, Stopping
 from millstream.gateway.link import Link
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.consumers import consumer_of
-from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back
+from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back, has_deliveries_left
 from millstream.gateway.v2.streams import stream_of
 from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
 
@@ -48,10 +56,44 @@ def settled(link: Link, subject: str, *, acked: bool) -> None:
             session.settle(delivery, acked=acked)
 
 
+def progressed(link: Link, subject: str) -> None:
+    """The time of a message starts anew."""
+    delivery = read_ack_subject(subject)
+    if delivery is not None:
+        for session in _sessions.get(link, ()):
+            session.progress(delivery)
+
+
+class OnDisconnect(StrEnum):
+    """What becomes of messages that were sent and not acknowledged when the reader leaves."""
+
+    WAIT = "wait"  # delivered again after ack_wait
+    NAK = "nak"  # delivered again at once
+
+
+class AckWait:
+    """How many seconds a consumer waits for an acknowledgement."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        waits = config.get("backoff") or [config.get("ack_wait") or 30 * _SECOND]
+        self._waits_s: list[float] = [wait / _SECOND for wait in waits]
+
+    def of(self, delivery: AckSubject) -> float:
+        """Of the first delivery of a message, the second, …; the last one holds for those that follow."""
+        return self._waits_s[min(max(delivery.delivered, 1), len(self._waits_s)) - 1]
+
+
+class _Sent(NamedTuple):
+    reply: str
+    deadline: float  # when JetStream may deliver it to somebody else
+
+
 class ConsumerSession:
     """One reader of a pull consumer."""
 
-    def __init__(self, call: Call, *, window: int) -> None:
+    def __init__(
+        self, call: Call, *, window: int, on_disconnect: OnDisconnect, hold_unacked: bool = False
+    ) -> None:
         self._link = call.link
         self._core = call.core
         self._options = call.settings.nats
@@ -69,8 +111,12 @@ class ConsumerSession:
         self._looked = 0.0
         self._alone = False  # the next message is bigger than the buffer
         self.permits: int | None = None  # how many messages may still be handed out; None is any number
-        self.hold_unacked = False  # whether unacknowledged messages count against the window
-        self._out: dict[int, str] = {}  # reply subjects of what was handed out, by sequence, oldest first
+        self._gives_back = on_disconnect is OnDisconnect.NAK
+        self._holds_unacked = hold_unacked  # unacknowledged messages count against the window
+        self._ack_wait = AckWait({})
+        self._max_deliver = -1
+        self._handed: deque[Taken] = deque()  # taken, and not known to be sent
+        self._out: dict[int, _Sent] = {}  # what was sent, by sequence, oldest first
 
     async def open(self) -> None:
         """Look at the consumer; NotFound, or Conflict if it is none that can be pulled from."""
@@ -92,6 +138,8 @@ class ConsumerSession:
             self._expires_s = min(self._expires_s, most / _SECOND)
         policy = config.get("ack_policy", "none")
         self._acks, self._acks_all = policy != "none", policy == "all"
+        self._ack_wait = AckWait(config)
+        self._max_deliver = config.get("max_deliver") or -1
         pending = config.get("max_ack_pending", 0)
         if pending > 0:
             self._remembered = min(pending, _MOST_REMEMBERED)
@@ -122,7 +170,10 @@ class ConsumerSession:
             await inbox.wait(min(deadline - now, 1.0))  # the gateway may be stopping
 
     def _room(self) -> int:
-        room = self._window - (len(self._out) if self.hold_unacked else 0)
+        room = self._window
+        if self._holds_unacked:
+            self._forget_expired()
+            room -= len(self._out) + len(self._handed)
         return max(0, room if self.permits is None else min(room, self.permits))
 
     def _hand_out(self, taken: list[Taken]) -> list[Taken]:
@@ -130,15 +181,33 @@ class ConsumerSession:
         self._alone = False
         if self.permits is not None:
             self.permits -= len(taken)
-        if self._acks:
-            out = self._out
-            for message in taken:
-                # One that comes again takes the place of what it was: whichever is acknowledged, it is done.
-                out.pop(message.delivery.stream_seq, None)
-                out[message.delivery.stream_seq] = message.reply
-            while len(out) > self._remembered and not self.hold_unacked:
-                del out[next(iter(out))]
+        self._handed.extend(taken)
         return taken
+
+    def sent(self, count: int | None = None) -> None:
+        """The first `count` messages that were taken, or all of them, have reached the socket."""
+        handed = self._handed
+        remember = self._acks and (self._gives_back or self._holds_unacked)
+        now = asyncio.get_running_loop().time()
+        for _ in range(len(handed) if count is None else count):
+            message = handed.popleft()
+            if remember:
+                # One that comes again takes the place of what it was: whichever is acknowledged, it is done.
+                self._out.pop(message.delivery.stream_seq, None)
+                self._out[message.delivery.stream_seq] = _Sent(
+                    message.reply, now + self._ack_wait.of(message.delivery)
+                )
+        if len(self._out) > self._remembered:
+            self._forget_expired()
+            while len(self._out) > self._remembered and not self._holds_unacked:
+                del self._out[next(iter(self._out))]
+
+    def _forget_expired(self) -> None:
+        """Give up what was not acknowledged in time: JetStream delivers it again, to anybody."""
+        now = asyncio.get_running_loop().time()
+        out = self._out
+        while out and out[oldest := next(iter(out))].deadline <= now:
+            del out[oldest]
 
     def settle(self, delivery: AckSubject, *, acked: bool) -> None:
         """A message needs nothing more, if it is one of this consumer: acknowledged, or given up."""
@@ -148,8 +217,17 @@ class ConsumerSession:
         done = [seq for seq in out if seq <= last] if acked and self._acks_all else [last] * (last in out)
         for seq in done:
             del out[seq]
-        if done and self.hold_unacked:
+        if done and self._holds_unacked:
             self.wake()
+
+    def progress(self, delivery: AckSubject) -> None:
+        """Somebody works on a message, if it is one of this consumer: it stays his for another ack_wait."""
+        if delivery.consumer != self._consumer or delivery.stream != self._stream:
+            return
+        sent = self._out.pop(delivery.stream_seq, None)
+        if sent is not None:
+            now = asyncio.get_running_loop().time()
+            self._out[delivery.stream_seq] = _Sent(sent.reply, now + self._ack_wait.of(delivery))
 
     def wake(self) -> None:
         """Look again: something is different."""
@@ -166,8 +244,8 @@ class ConsumerSession:
                 raise LinkDown("the link to NATS is closed")
             inbox, self._inbox = self._inbox, None
             if inbox is not None:
-                # What came over the old connection and was not handed out is delivered again by the server.
-                await inbox.close()
+                # What came over a connection that is gone is delivered again by the server, after ack_wait.
+                await self._give_back_unsent(await inbox.close())
             if self._link.is_up:
                 inbox = PullInbox(self._link, self._options, self._stream, self._consumer)
                 self._generation = self._link.generation
@@ -232,13 +310,21 @@ class ConsumerSession:
     # -- the end --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Give back what was handed out and not acknowledged, and what nobody took."""
+        """Give back what was never sent; and what was, if the reader wanted that."""
         self._link.unlisten(self.wake)
         _sessions.get(self._link, weakref.WeakSet()).discard(self)
-        replies = list(self._out.values())
+        unsent = list(self._handed)
+        self._handed.clear()
         if self._inbox is not None:
-            replies += [message.reply for message in await self._inbox.close()]
+            unsent += await self._inbox.close()
             self._inbox = None
+        await self._give_back_unsent(unsent)
+        if self._gives_back and self._link.is_up:
+            now = asyncio.get_running_loop().time()
+            await give_back(self._link, [sent.reply for sent in self._out.values() if sent.deadline > now])
         self._out.clear()
-        if replies and self._acks and self._link.is_up:
+
+    async def _give_back_unsent(self, unsent: list[Taken]) -> None:
+        if self._acks and self._link.is_up:
+            replies = [each.reply for each in unsent if has_deliveries_left(each, self._max_deliver)]
             await give_back(self._link, replies)

@@ -6,6 +6,7 @@ Not here: messages as they come (live), and both over one WebSocket (socket).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -15,12 +16,12 @@ from nats.errors import Error as NatsError
 from millstream.gateway.errors import BadRequest, Conflict, GatewayError, LinkDown, LinkTimeout, NoResponders
 from millstream.gateway.link import Link
 from millstream.gateway.v2.ack_ids import EXAMPLE, ack_subject
-from millstream.gateway.v2.calls import Call, Reply, answer
-from millstream.gateway.v2.consumer_session import settled
+from millstream.gateway.v2.calls import Call, Flow, Headers, Reply, answer, begun
+from millstream.gateway.v2.consumer_session import AckWait, OnDisconnect, progressed, settled
 from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.message_headers import to_json
-from millstream.gateway.v2.operations import Section, Tag, json_answer, json_body
-from millstream.gateway.v2.payload import DeliveredMessage, PayloadForm, delivered_message
+from millstream.gateway.v2.operations import JSON, Section, Tag, json_answer, json_body
+from millstream.gateway.v2.payload import DeliveredMessage, PayloadForm, delivered_message, encode
 from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back
 from millstream.gateway.v2.streams import stream_of
 
@@ -32,6 +33,7 @@ _MOST_ACKS: Final = 10_000
 _LONGEST_S: Final = 300
 _GRACE_S: Final = 2.0  # for the status that ends a request to arrive
 _MOST_BYTES: Final = 64 * 1024 * 1024
+_BREATH_S: Final = 0.02  # for messages that come together to be answered together
 _SECOND: Final = 1_000_000_000
 
 
@@ -46,6 +48,12 @@ class Fetch(msgspec.Struct, forbid_unknown_fields=True):
         float, msgspec.Meta(ge=0.01, le=_LONGEST_S, description="how many seconds to wait")
     ] = 5.0
     no_wait: Annotated[bool, msgspec.Meta(description="take only what is there")] = False
+    on_disconnect: Annotated[
+        OnDisconnect,
+        msgspec.Meta(
+            description="`nak`: a caller that leaves before the end of the answer gives it all back at once"
+        ),
+    ] = OnDisconnect.WAIT
     payload: PayloadForm = PayloadForm.AUTO
 
 
@@ -118,50 +126,138 @@ def message_of(taken: Taken, form: PayloadForm) -> DeliveredMessage:
     problems=(404, 409, 415, 422),
 )
 async def fetch(call: Call) -> Reply:
-    """Each message has an `ack_id` for the acks of this consumer. A caller that goes away before it is
-    answered gets nothing: the messages are given back at once."""
-    wanted = await call.json(Fetch)
-    inbox = PullInbox(call.link, call.settings.nats, stream_of(call), consumer_of(call))
-    await inbox.open()
-    taken: list[Taken] = []
+    """Each message has an `ack_id` for the acks of this consumer. The answer begins with the first message
+    and goes on as others come, so nothing waits in the gateway: what was sent to a caller that goes away
+    before the end is delivered again after `ack_wait`, or with `"on_disconnect":"nak"` at once."""
+    fetching = _Fetching(call, await call.json(Fetch))
+    await fetching.open()
     try:
-        await call.while_there(_gather(call, inbox, wanted, taken))
+        await call.while_there(fetching.begin())
     except BaseException:
-        taken += await inbox.close()
-        await give_back(call.link, [message.reply for message in taken])
+        await fetching.close()
         raise
-    taken += await inbox.close()
-    return answer(Fetched([message_of(message, wanted.payload) for message in taken]))
+    return await fetching.reply()
 
 
-async def _gather(call: Call, inbox: PullInbox, wanted: Fetch, taken: list[Taken]) -> None:
-    loop = asyncio.get_running_loop()
-    most_bytes = wanted.max_bytes or 8 * 1024 * 1024
-    await inbox.ask(
-        wanted.batch,
-        most_bytes=most_bytes,
-        expires_s=0 if wanted.no_wait else wanted.expires,
-        no_wait=wanted.no_wait,
-    )
-    wait_s = call.settings.nats.request_timeout_s if wanted.no_wait else wanted.expires
-    deadline = loop.time() + wait_s + _GRACE_S
-    while inbox.asking and loop.time() < deadline:
-        await inbox.wait(deadline - loop.time())
-        taken += inbox.take(wanted.batch)
-        if not call.link.is_up:
-            raise LinkDown("the connection to NATS was lost")
-    if taken:
-        return
-    outcome = inbox.outcome()  # raises what is wrong with the consumer
-    if outcome is Outcome.TOO_BIG:
-        raise Conflict(f"the next message has more than {most_bytes} bytes")
-    if outcome is not Outcome.ENDED or inbox.asking:
-        # Not even a status: the consumer is not there, or does not pull, or JetStream is too slow.
-        info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
-        if info["config"].get("deliver_subject"):
-            raise Conflict("this is a push consumer; messages are taken from pull consumers")
-        if outcome is Outcome.LOST:
-            raise LinkTimeout("the consumer does not answer")
+class _Fetching:
+    """The messages of one fetch: those that wait to be written, and those that were."""
+
+    def __init__(self, call: Call, wanted: Fetch) -> None:
+        self._call = call
+        self._wanted = wanted
+        self._inbox = PullInbox(call.link, call.settings.nats, stream_of(call), consumer_of(call))
+        self._most_bytes = wanted.max_bytes or 8 * 1024 * 1024
+        self._loop = asyncio.get_running_loop()
+        wait_s = call.settings.nats.request_timeout_s if wanted.no_wait else wanted.expires
+        self._deadline = self._loop.time() + wait_s + _GRACE_S
+        self._unsent: list[Taken] = []
+        self._sent: list[tuple[str, float]] = []  # where to give back, and until when it is the caller's
+        self._ack_wait = AckWait({})
+        self._is_last = False  # the piece that is being sent ends the answer
+        self._is_whole = False  # the answer was sent to its end
+
+    async def open(self) -> None:
+        await self._inbox.open()
+
+    async def begin(self) -> None:
+        """Ask, and wait for messages; raise the reason if there are none."""
+        wanted = self._wanted
+        if wanted.on_disconnect is OnDisconnect.NAK:
+            call = self._call
+            info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
+            self._ack_wait = AckWait(info["config"])
+        await self._inbox.ask(
+            wanted.batch,
+            most_bytes=self._most_bytes,
+            expires_s=0 if wanted.no_wait else wanted.expires,
+            no_wait=wanted.no_wait,
+        )
+        while not self._unsent and self._may_come:
+            await self._wait(self._deadline)
+            if not self._call.link.is_up:
+                raise LinkDown("the connection to NATS was lost")
+        breath = min(self._deadline, self._loop.time() + _BREATH_S)
+        while self._may_come and self._loop.time() < breath:
+            await self._wait(breath)
+        if not self._unsent:
+            await self._explain()
+
+    @property
+    def _may_come(self) -> bool:
+        return self._inbox.asking and self._loop.time() < self._deadline and self._call.link.is_up
+
+    async def _wait(self, until: float) -> None:
+        await self._inbox.wait(until - self._loop.time())
+        self._unsent += self._inbox.take(self._wanted.batch)
+
+    async def _explain(self) -> None:
+        """Raise what keeps the consumer from giving messages, if anything does."""
+        call, inbox = self._call, self._inbox
+        outcome = inbox.outcome()  # raises what is wrong with the consumer
+        if outcome is Outcome.TOO_BIG:
+            raise Conflict(f"the next message has more than {self._most_bytes} bytes")
+        if outcome is not Outcome.ENDED or inbox.asking:
+            # Not even a status: the consumer is not there, or does not pull, or JetStream is too slow.
+            info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
+            if info["config"].get("deliver_subject"):
+                raise Conflict("this is a push consumer; messages are taken from pull consumers")
+            if outcome is Outcome.LOST:
+                raise LinkTimeout("the consumer does not answer")
+
+    # -- the answer -----------------------------------------------------------------------------------
+
+    async def reply(self) -> Reply:
+        """The answer: whole if nothing more comes, in pieces otherwise."""
+        headers: Headers = []
+        pieces = self._pieces()
+        if not self._may_come:
+            self._unsent += await self._inbox.close()
+            self._is_last = True
+            text = b'{"messages":[' + self._text() + b"]}"
+            headers, pieces = [("Content-Length", str(len(text)))], self._one_piece(text)
+        writes_whole = self._call.exchange.writes_whole
+        return Flow(JSON, await begun(pieces), headers, sent=self.sent, writes_whole=writes_whole)
+
+    async def _one_piece(self, text: bytes) -> AsyncGenerator[bytes, None]:
+        try:
+            yield b""  # for `begun`
+            yield text
+        finally:
+            await self.close()
+
+    async def _pieces(self) -> AsyncGenerator[bytes, None]:
+        try:
+            yield b""  # for `begun`
+            yield b'{"messages":[' + self._text()
+            while self._may_come:
+                await self._wait(self._deadline)
+                if self._unsent:
+                    yield b"," + self._text()
+            self._unsent += await self._inbox.close()
+            self._is_last = True
+            yield b"," + self._text() + b"]}" if self._unsent else b"]}"
+        finally:
+            await self.close()
+
+    def _text(self) -> bytes:
+        form = self._wanted.payload
+        return b",".join([encode(message_of(message, form)) for message in self._unsent])
+
+    def sent(self) -> None:
+        """The last piece has reached the socket."""
+        now = self._loop.time()
+        self._sent += [(each.reply, now + self._ack_wait.of(each.delivery)) for each in self._unsent]
+        self._unsent = []
+        self._is_whole = self._is_last
+
+    async def close(self) -> None:
+        """Give back what was never sent; and what was, if the caller left early and wanted that."""
+        replies = [message.reply for message in self._unsent + await self._inbox.close()]
+        self._unsent = []
+        if not self._is_whole and self._wanted.on_disconnect is OnDisconnect.NAK:
+            now = self._loop.time()
+            replies += [reply for reply, deadline in self._sent if deadline > now]
+        await give_back(self._call.link, replies)
 
 
 @section.post(
@@ -207,7 +303,9 @@ async def _acknowledge(link: Link, stream: str, consumer: str, item: AckItem, ti
         return AckResult(item.ack_id, False, AckStatus.UNANSWERED, "the consumer did not confirm in time")
     except (GatewayError, NatsError) as error:
         return AckResult(item.ack_id, False, AckStatus.FAILED, str(error))
-    if item.op is not AckKind.PROGRESS:
+    if item.op is AckKind.PROGRESS:
+        progressed(link, subject)
+    else:
         settled(link, subject, acked=item.op is AckKind.ACK)
     return AckResult(item.ack_id, True, AckStatus.CONFIRMED if timeout_s else AckStatus.SENT)
 

@@ -34,8 +34,8 @@ from millstream.gateway.errors import (
     LinkError,
     Stopping,
 )
-from millstream.gateway.v2.calls import Call, Flow, Reply
-from millstream.gateway.v2.consumer_session import ConsumerSession
+from millstream.gateway.v2.calls import Call, Flow, Reply, begun
+from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.consuming import message_of
 from millstream.gateway.v2.framing import Framing, framing_of
 from millstream.gateway.v2.message_headers import to_json
@@ -74,6 +74,15 @@ Heartbeat = Annotated[
 ]
 
 
+Leaving = Annotated[
+    OnDisconnect,
+    msgspec.Meta(
+        description="when the caller leaves, what he was sent and did not acknowledge is delivered again"
+        " after the consumer's `ack_wait`; with `nak` at once"
+    ),
+]
+
+
 class StreamQuery(msgspec.Struct, frozen=True):
     subject: Annotated[list[str], msgspec.Meta(description="only these subjects, wildcards allowed")] = []
     start: Annotated[From, msgspec.Meta(description="unless `seq` or `since` is given")] | None = None
@@ -87,6 +96,7 @@ class ConsumerQuery(msgspec.Struct, frozen=True):
     window: Annotated[
         int, msgspec.Meta(ge=1, le=10_000, description="how many messages to ask the consumer for at once")
     ] = 256
+    on_disconnect: Leaving = OnDisconnect.WAIT
     payload: Payload = PayloadForm.AUTO
     heartbeat: Heartbeat | None = None
 
@@ -136,21 +146,20 @@ async def read_live(call: Call) -> Reply:
     problems=(404, 406, 409),
 )
 async def read_consumer_live(call: Call) -> Reply:
-    """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer. What was sent and
-    not acknowledged is delivered again as soon as the caller is gone. Many callers may read the same
-    consumer: each message goes to one of them."""
+    """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer, which may come after
+    the caller has left. What was sent and not acknowledged is delivered again after `ack_wait`, or with
+    `on_disconnect=nak` as soon as the caller is gone. Many callers may read the same consumer: each message
+    goes to one of them."""
     query: ConsumerQuery = call.query
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
-    session = ConsumerSession(call, window=query.window)
+    session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect)
     await session.open()
-    return Flow(framing.media_type, await begun(_consumer_flow(call, framing, session, query.payload)))
-
-
-async def begun(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """`pieces` behind its first one: a generator that never began is closed without its `finally`, and what
-    it was to give back would be kept by a caller who leaves before the answer begins."""
-    await anext(pieces)
-    return pieces
+    return Flow(
+        framing.media_type,
+        await begun(_consumer_flow(call, framing, session, query.payload)),
+        sent=session.sent,
+        writes_whole=call.exchange.writes_whole,
+    )
 
 
 async def _consumer_flow(

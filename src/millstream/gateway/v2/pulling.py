@@ -185,9 +185,18 @@ class PullInbox:
         return self.take(len(self._buffer))
 
 
+def has_deliveries_left(taken: Taken, max_deliver: int) -> bool:
+    """Whether giving a message back leaves it more than its last delivery.  JetStream counts the one that is
+    given back, so a message that was never sent waits for ack_wait before its last one: callers who come and
+    go do not use it up in a moment."""
+    return max_deliver < 0 or taken.delivery.delivered + 1 < max_deliver
+
+
 async def give_back(link: Link, replies: list[str]) -> None:
     """Have messages delivered again, to whoever asks next.  Without a connection, that comes with
     ack_wait."""
+    if not replies:
+        return
     with contextlib.suppress(NatsError, OSError, GatewayError):
         nats = link.nats
         for reply in replies:

@@ -23,7 +23,7 @@ import msgspec
 from millstream.gateway.errors import Disconnected, GatewayError, Stopping
 from millstream.gateway.exchange import Receive, Send
 from millstream.gateway.v2.calls import Call, Reply, cancelled
-from millstream.gateway.v2.consumer_session import ConsumerSession
+from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.consuming import (
     AckItem,
@@ -33,6 +33,7 @@ from millstream.gateway.v2.consuming import (
     acknowledge_all,
     message_of,
 )
+from millstream.gateway.v2.live import Leaving
 from millstream.gateway.v2.messages import Payload
 from millstream.gateway.v2.operations import Answer, Section, Tag
 from millstream.gateway.v2.payload import PayloadForm, to_json
@@ -63,6 +64,7 @@ class SocketQuery(msgspec.Struct, frozen=True):
     flow: Annotated[FlowMode, msgspec.Meta(description="`permit`: only as many as the reader permits")] = (
         FlowMode.WINDOW
     )
+    on_disconnect: Leaving = OnDisconnect.WAIT
     payload: Payload = PayloadForm.AUTO
 
 
@@ -101,10 +103,11 @@ _commands: Final = msgspec.json.Decoder(Command)
 async def open_socket(call: Call) -> Reply:
     """Messages of a pull consumer come as JSON texts with `"type":"message"`; the reader sends
     `{"op":"ack","ack_id":…}` (or `nak` with `delay`, `term` with `reason`, `progress`), and
-    `{"op":"permit","count":…}` with `flow=permit`. What is not acknowledged is delivered again as soon as the
-    socket is closed. A `problem` precedes a close that the gateway begins, whose code is 4000 and the status,
-    or 1001 when the gateway stops."""
-    session = ConsumerSession(call, window=call.query.window)
+    `{"op":"permit","count":…}` with `flow=permit`. What was sent and not acknowledged is delivered again
+    after `ack_wait`, or with `on_disconnect=nak` as soon as the socket is closed. A `problem` precedes a
+    close that the gateway begins, whose code is 4000 and the status, or 1001 when the gateway stops."""
+    query: SocketQuery = call.query
+    session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect, hold_unacked=True)
     await session.open()
     return SocketReply(call, session)
 
@@ -121,7 +124,6 @@ class SocketReply:
         self._consumer = consumer_of(call)
         self._sending = asyncio.Lock()
         self._acks: set[asyncio.Task[None]] = set()
-        session.hold_unacked = True
         if query.flow is FlowMode.PERMIT:
             session.permits = 0
 
@@ -149,10 +151,15 @@ class SocketReply:
 
     async def _down(self, send: Send) -> None:
         delivered = self._call.core.metrics.delivered.labels("v2")
+        whole = self._call.exchange.writes_whole
         while True:
             for taken in await self._session.take(_LONG_S):
                 message = to_json(message_of(taken, self._form))
+                if not whole:
+                    self._session.sent(1)
                 await self._say(send, b'{"type":"message",' + message[1:])
+                if whole:
+                    self._session.sent(1)
                 delivered.inc()
 
     async def _say(self, send: Send, text: bytes) -> None:
