@@ -3,7 +3,7 @@
 import pytest
 from compat_kit import Dial, message, publish
 
-from millstream.testing.reference import ServerProcess
+from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,24 @@ def test_connect_in_any_case_and_with_blanks(server: ServerProcess, dial: Dial) 
 
 
 @pytest.mark.parametrize("subject", [b"odd\rone", b"odd\r", b"\nodd", b"\rodd"])
-def test_a_stray_line_end_belongs_to_the_subject(server: ServerProcess, join: Dial, subject: bytes) -> None:
+def test_a_stray_line_end_belongs_to_the_subject_and_reaches_nobody_here(
+    server: ServerProcess, join: Dial, subject: bytes
+) -> None:
     client = join(server)
     sent = b"SUB > 1\r\nPUB " + subject + b" 2\r\nhi\r\n"
-    assert client.round_trip(sent) == b"MSG " + subject + b" 1 2\r\nhi\r\n"
+    delivered = b"MSG " + subject + b" 1 2\r\nhi\r\n"
+    assert client.round_trip(sent) == (b"" if server.kind is ServerKind.MILLSTREAM else delivered)
+
+
+@pytest.mark.parametrize("words", [b"odd\x00one", b"odd\x01", b"\x0bodd", b"fine \x1finbox", b"fine in\rbox"])
+def test_a_control_character_in_subject_or_reply_reaches_nobody_here(
+    server: ServerProcess, join: Dial, words: bytes
+) -> None:
+    client = join(server)
+    sent = b"SUB > 1\r\nPUB " + words + b" 2\r\nhi\r\n"
+    subject, _, reply = words.partition(b" ")
+    delivered = b"MSG " + subject + b" 1 " + (reply + b" " if reply else b"") + b"2\r\nhi\r\n"
+    assert client.round_trip(sent) == (b"" if server.kind is ServerKind.MILLSTREAM else delivered)
 
 
 def test_invalid_subject_is_told_before_the_payload_has_come(server: ServerProcess, join: Dial) -> None:
@@ -86,7 +100,7 @@ def test_a_sid_is_any_word(server: ServerProcess, join: Dial) -> None:
 def test_subjects_and_payloads_are_any_bytes(server: ServerProcess, join: Dial) -> None:
     client = join(server)
     payload = bytes(range(256))
-    subject = "grüße.日本.\x01\x7f"
+    subject = "grüße.日本.\x7f"
     sent = b"SUB " + subject.encode() + b" 1\r\n"
     sent += b"PUB " + subject.encode() + b" 256\r\n" + payload + b"\r\n"
     assert client.round_trip(sent) == b"MSG " + subject.encode() + b" 1 256\r\n" + payload + b"\r\n"

@@ -122,7 +122,9 @@ def _message(argument: bytes, after: bytes, limits: Limits, *, with_headers: boo
         raise _Incomplete
     reply = tokens[1] if len(tokens) == 2 + sizes else b""
     headers = after[:header_size] if with_headers and header_size else None
-    event = Event(Op.PUB, b"", tokens[0], reply, headers, after[header_size:total])
+    unclean = re.search(rb"[\x00-\x1f]", tokens[0] + reply)
+    op = Op.UNCLEAN_PUB if unclean else Op.PUB
+    event = Event(op, b"", tokens[0], reply, headers, after[header_size:total])
     return event, after[total + 2 :]
 
 
@@ -145,7 +147,7 @@ def event_of(parser: Parser, op: Op) -> Event:
     """Copy what the parser has just found."""
     if op < 0:
         return Event(op)
-    if op is not Op.PUB:
+    if op not in (Op.PUB, Op.UNCLEAN_PUB):
         return Event(op, parser.argument())
     frame = parser.frame
     headers = frame.headers() if frame.header_size >= 0 else None

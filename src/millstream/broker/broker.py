@@ -37,6 +37,7 @@ from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
 from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
+from millstream.subjects.match import is_one_word
 
 _log = logging.getLogger("millstream.broker")
 
@@ -373,7 +374,13 @@ class Broker:
         reply: bytes = b"",
         headers: bytes | None = None,
     ) -> int:
-        """Deliver a message of our own now; receivers write when the current work is done."""
+        """Deliver a message of our own now; receivers write when the current work is done.
+
+        The gate for subjects (see ``router``) holds for `reply`, too: it is part of the same line.
+        """
+        if reply and not is_one_word(reply):
+            account.space.refuse(reply)
+            return 0
         route = account.space.route(subject)
         taken = account.space.deliver(route, make_frame(reply, headers, payload), None)
         if taken:

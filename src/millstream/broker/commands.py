@@ -16,7 +16,8 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.router import Subscription
 from millstream.protocol import errors
 from millstream.protocol.parser import Op
-from millstream.subjects.tokens import token_count, valid_literal_subject, valid_subject
+from millstream.subjects.match import is_one_word
+from millstream.subjects.tokens import token_count, valid_literal_subject, valid_subscription
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -55,11 +56,12 @@ class Commands:
             Op.OK: lambda connection: None,
             Op.ERR: lambda connection: broker.close(connection, CloseReason.PARSE_ERROR),
             Op.BAD_BODY: self._bad_body,
+            Op.UNCLEAN_PUB: self._publish_to_nobody,
         }
 
     def execute(self, connection: Connection, op: int) -> None:
         """Act on any operation but PUB."""
-        if connection.tracer is not None and op > 0:
+        if connection.tracer is not None and op > 0 and op != Op.UNCLEAN_PUB:
             connection.tracer.operation_in(op, connection.parser.argument())
         handler = self._handlers.get(op)
         if handler is not None:
@@ -107,7 +109,7 @@ class Commands:
             connection.send(_error(refusal))
             return
         if sid not in connection.subscriptions:
-            if not valid_subject(subject):
+            if not valid_subscription(subject):
                 connection.send(_error(errors.INVALID_SUBJECT))
                 return
             subscription = Subscription(connection, subject, queue, sid)
@@ -176,6 +178,14 @@ class Commands:
         if connection.pedantic:
             self.check_subject(connection)
         self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION)
+
+    def _publish_to_nobody(self, connection: Connection) -> None:
+        """A message that no line can carry: its sender hears what nats-server says, and nobody gets it."""
+        subject, frame = connection.parser.subject(), connection.parser.frame
+        if connection.pedantic:
+            self.check_subject(connection)
+        if self.may_name(connection, subject) and self.may_publish(connection, subject, frame):
+            connection.space.refuse(frame.reply() if is_one_word(subject) else subject)
 
     def may_name(self, connection: Connection, subject: bytes) -> bool:
         """Whether a client may publish to a subject of this name at all."""

@@ -76,7 +76,7 @@ cdef class Connection(Subscriber):
     cdef Route _find_ack_route(self, bytes subject)
     @cython.locals(first="unsigned char")
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
-    @cython.locals(subscription=Subscription, out=OutBuffer)
+    @cython.locals(subscription=Subscription, out=OutBuffer, prefix=bytes)
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
     cpdef bint behind(self) except? -1
     @cython.locals(out=OutBuffer)

@@ -252,10 +252,14 @@ class Connection(Subscriber):
             return False
         if self.tracks_replies and frame.reply_size > 0:
             self.permissions.allow_response(frame.reply(), self.broker.now())
+        prefix = target.prefix()
+        if len(prefix) == 0:
+            self.space.refuse(target.subject)
+            return False
         out = self._out
         if out is None:
             out = self._out = self.tick.borrow(self)
-        out.append_message(target.prefix(), frame, self.headers)
+        out.append_message(prefix, frame, self.headers)
         self.out_messages += 1
         self.out_bytes += frame.body_size
         if self.tracer is not None:

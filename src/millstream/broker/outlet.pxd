@@ -3,6 +3,7 @@ cimport cython
 from millstream.broker.router cimport Route, SubjectSpace, Subscription, Target
 from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame
+from millstream.subjects.match cimport is_one_word
 
 cdef Py_ssize_t _MAX_SUBJECTS
 

@@ -8,6 +8,7 @@ it is seen as one that was published there.
 from millstream.broker.router import Route, SubjectSpace, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
+from millstream.subjects.match import is_one_word
 
 _MAX_SUBJECTS = 1024  # remembered at a time; all are forgotten when there are more
 
@@ -30,6 +31,9 @@ class SubjectOutlet(Outlet):
             return self._space.deliver(route, frame, None)
         seen = self._seen_as.get(subject)
         if seen is None:
+            if not is_one_word(subject):
+                self._space.refuse(subject)
+                return 1  # gone, as if it had been taken: what lies behind it in the log must not wait for it
             seen = self._see_as(subject)
         return self._space.deliver(seen, frame, None)
 

@@ -4,12 +4,13 @@ from millstream.base.buffer cimport read_little, same_bytes
 from millstream.protocol.inlet cimport Inlet
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
-from millstream.subjects.match cimport matches
+from millstream.subjects.match cimport is_one_word, matches
 from millstream.subjects.tree cimport Matches, SubjectTree
 
 cdef Py_ssize_t _MAX_ROUTES
 cdef Py_ssize_t _FIXED_SIZE
 cdef unsigned char _DOT
+cdef Py_ssize_t _SHOWN
 cdef Py_ssize_t _MAX_SCAN
 cdef Py_ssize_t _ACK_PREFIX_SIZE
 
@@ -71,6 +72,7 @@ cdef class SubjectSpace:
     cdef public bint traced
     cdef readonly long long lookups
     cdef readonly long long cache_hits
+    cdef readonly long long refused
     cdef dict _reply_groups
     cdef dict _acks
     cdef dict _watchers
@@ -93,6 +95,9 @@ cdef class SubjectSpace:
     cpdef unsubscribe(self, Subscription subscription)
     @cython.locals(route=Route, found=Matches)
     cpdef Route route(self, bytes subject)
+    cpdef refuse(self, bytes subject)
+    @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
+    cdef list _targets(self, list subscriptions, bytes subject)
     @cython.locals(route=Route)
     cpdef drop_all_routes(self)
     @cython.locals(route=Route)
@@ -101,6 +106,3 @@ cdef class SubjectSpace:
     cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
-
-@cython.locals(subscription=Subscription)
-cdef list _targets(list subscriptions, bytes subject)

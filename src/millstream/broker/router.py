@@ -8,21 +8,31 @@ one flag, and delivering costs what is delivered.
 
 A ``Subscriber`` is anything that takes messages: a client connection, a service import, JetStream.
 Receivers are called while the frame of the message is valid and must copy what they keep.
+
+Here is the gate for subjects.  No route is made for a subject with a blank or a control character in it,
+whoever made it up: a configuration on disk, an archive, a mapping, another server.  So nothing that is
+delivered can break a line of the protocol, and only a subject that is new costs a look.  A ``Target`` looks
+once more before it writes the start of a line.
 """
 
+import logging
 from collections.abc import Callable
 
 from millstream.base.buffer import read_little, same_bytes
+from millstream.base.complaints import Complaints
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
-from millstream.subjects.match import matches
+from millstream.subjects.match import is_one_word, matches
 from millstream.subjects.tree import SubjectTree
+
+_complaints = Complaints(logging.getLogger("millstream.broker"))
 
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
+_SHOWN = 100  # bytes of a refused subject in the log
 _MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
 
 
@@ -83,9 +93,11 @@ class Target:
         self._prefix: bytes | None = None
 
     def prefix(self) -> bytes:
-        """The start of the line that a client gets."""
+        """The start of the line that a client gets; empty if the subject must not be in any line."""
         if self._prefix is None:
-            self._prefix = b"MSG %b %b " % (self.subject, self.subscription.sid)
+            self._prefix = (
+                b"MSG %b %b " % (self.subject, self.subscription.sid) if is_one_word(self.subject) else b""
+            )
         return self._prefix
 
 
@@ -124,6 +136,7 @@ class SubjectSpace:
         self.traced = False  # any message with headers may be part of a trace; see `message_trace`
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
+        self.refused = 0  # messages and receivers that the gate turned away
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
@@ -172,22 +185,49 @@ class SubjectSpace:
     # -- routes -----------------------------------------------------------------------------------
 
     def route(self, subject: bytes) -> Route:
-        """The route for a literal subject, from the cache if it is there."""
+        """The route for a literal subject, from the cache if it is there; to nobody if it is refused."""
         self.lookups += 1
         route = self.routes.get(subject)
         if route is not None:
             self.cache_hits += 1
             return route
+        if not is_one_word(subject):
+            self.refuse(subject)
+            return Route(subject, [], [])
         found = self.tree.match(subject)
         route = Route(
             subject,
-            _targets(found.plain, subject),
-            [targets for members in found.queues.values() if (targets := _targets(members, subject))],
+            self._targets(found.plain, subject),
+            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
         )
         if len(self.routes) >= _MAX_ROUTES:
             self.drop_all_routes()
         self.routes[subject] = route
         return route
+
+    def refuse(self, subject: bytes) -> None:
+        """Count a message that is dropped for its subject or reply; log it, not too often."""
+        self.refused += 1
+        _complaints.tell(
+            ("subject", self.name),
+            "account %s: a message is dropped, because %r has a blank or a control character",
+            self.name,
+            subject[:_SHOWN],
+        )
+
+    def _targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
+        targets = []
+        for subscription in subscriptions:
+            seen_as = subject
+            if subscription.rewrite is not None:
+                seen_as = subscription.rewrite(subject) or b""
+                if not seen_as:
+                    continue  # an import that this subscription does not cover
+                if not is_one_word(seen_as):
+                    self.refuse(seen_as)
+                    continue
+            targets.append(Target(subscription, seen_as))
+        return targets
 
     def ack_route(self, subject: bytes) -> AckRoute | None:
         """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``.
@@ -314,14 +354,3 @@ class SubjectSpace:
             if target.owner.deliver(target, frame, source):
                 return True
         return False
-
-
-def _targets(subscriptions: list[Subscription], subject: bytes) -> list[Target]:
-    targets = []
-    for subscription in subscriptions:
-        seen_as: bytes | None = subject
-        if subscription.rewrite is not None:
-            seen_as = subscription.rewrite(subject)
-        if seen_as is not None:  # None: an import that this subscription does not cover
-            targets.append(Target(subscription, seen_as))
-    return targets

@@ -19,6 +19,7 @@ from millstream.jetstream.resources import Resources
 from millstream.jetstream.restoring import restore
 from millstream.jetstream.stream import Stream
 from millstream.jetstream.stream_config import StreamLimits
+from millstream.jetstream.stream_config_values import valid_name
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
@@ -232,6 +233,8 @@ class AccountJetStream:
         found = meta.read(self._fs, self._stream_folder(name))
         if found.config.name != name:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
+        if not valid_name(name):
+            raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
         restore(stream)
         if self._fs.list(self._journal_folder(name)):

@@ -23,6 +23,7 @@ from millstream.jetstream.publishing import Publishing
 from millstream.jetstream.retention import Retention
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
+from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
 from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
@@ -121,14 +122,8 @@ class Stream:
         self.log.block_size = BLOCK_SIZE if compressed else 0
         self.dedupe.window_ns = config.duplicate_window
         self._ack_start = pub_ack_start(config.name, self.account.domain)
-        transform = config.subject_transform
-        self.transform = (
-            SubjectTransform(transform.src, transform.dest) if transform and transform.dest else None
-        )
-        republish = config.republish
-        self.republish = (
-            SubjectTransform(republish.src or ">", republish.dest) if republish and republish.dest else None
-        )
+        self.transform = usable_transform(self.name, "subject_transform", config.subject_transform)
+        self.republish = usable_transform(self.name, "republish", config.republish)
         self._choose_path()
         if not config.allow_atomic:
             self.batches.stop()

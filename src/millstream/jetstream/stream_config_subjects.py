@@ -4,6 +4,7 @@ A stream may not listen to subjects that the server itself answers on, unless it
 would be one answer too many.  Two streams may not listen to the same subject, nor one stream twice.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,6 +20,8 @@ from millstream.subjects.match import collide, is_subset
 from millstream.subjects.overlap import PatternSet
 from millstream.subjects.tokens import is_literal, valid_subject
 from millstream.subjects.transform import SubjectTransform, check_mapping
+
+_log = logging.getLogger("millstream.jetstream")
 
 _ALL: Final = ">"
 _API_SUBJECTS: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
@@ -123,6 +126,23 @@ def check_transform(transform: SubjectTransformConfig, bad_source: Err, bad_dest
             check_mapping(transform.src, transform.dest)
         except TransformError as error:
             raise ApiError(bad_destination, err=error) from None
+
+
+def usable_transform(
+    stream: str, what: str, config: SubjectTransformConfig | RePublish | None
+) -> SubjectTransform | None:
+    """The transform that a stream's configuration asks for; None if there is none to make.
+
+    A configuration that was written by hand, or when less was checked, may ask for one that is refused today:
+    the stream does without it, and the log says so.
+    """
+    if config is None or not config.dest:
+        return None
+    try:
+        return SubjectTransform(config.src or _ALL, config.dest)
+    except TransformError as error:
+        _log.error("stream %s: its %s to %r is not used: %s", stream, what, config.dest, error)
+        return None
 
 
 def check_stream_transform(config: StreamConfig) -> None:

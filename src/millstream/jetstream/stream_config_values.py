@@ -22,7 +22,7 @@ _SHORTEST_WINDOW: Final = 100 * _MILLISECOND
 _SHORTEST_MARKER_TTL: Final = _SECOND
 DEFAULT_DUPLICATE_WINDOW: Final = 120 * _SECOND
 
-_NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>\\/")
+_NOT_IN_NAMES: Final = frozenset((*map(chr, range(0x21)), *".*>\\/"))  # names are tokens of subjects
 _COUNTS: Final = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 
 

@@ -2,6 +2,7 @@ cimport cython
 
 cdef int _NEED_MORE
 cdef int _PUB
+cdef int _UNCLEAN_PUB
 cdef int _UNKNOWN
 cdef int _BAD_ARGUMENTS
 cdef int _LINE_TOO_LONG
@@ -15,6 +16,7 @@ cdef unsigned char _SPACE
 cdef unsigned char _ZERO
 cdef unsigned char _LOWER
 cdef object _WORD
+cdef object _CONTROL
 cdef int _MAX_DIGITS
 
 @cython.final
@@ -62,7 +64,7 @@ cdef class Parser:
 
     @cython.locals(
         p="const unsigned char*", n=Py_ssize_t, line_start=Py_ssize_t, count=int, frame=Frame,
-        plain=bint, tokens=list,
+        plain=bint, found=int, tokens=list,
         a=Py_ssize_t, a_end=Py_ssize_t, b=Py_ssize_t, b_end=Py_ssize_t,
         c=Py_ssize_t, c_end=Py_ssize_t, d=Py_ssize_t, d_end=Py_ssize_t,
         size=Py_ssize_t, header_size=Py_ssize_t, end=Py_ssize_t,

@@ -18,6 +18,9 @@ The rules are nats-server's, including its odd ones: a bare LF ends a line, ``CO
 blank, whatever follows ``PING`` on its line is ignored.  The arguments begin with the first byte that is
 no blank, be it the end of the line; and a CR anywhere behind that byte, at the end of the line or not,
 costs the line its last byte.  Not here: what an operation means.
+
+A subject or a reply with a control character in it is a word of its line all the same, but no line that we
+write may have it: such a message is found as ``UNCLEAN_PUB`` and reaches nobody.
 """
 
 import re
@@ -37,6 +40,7 @@ class Op(IntEnum):
     INFO = 7
     OK = 8
     ERR = 9
+    UNCLEAN_PUB = 10  # PUB or HPUB with a control character in its subject or reply: see `frame`
     UNKNOWN = -2  # no such operation
     BAD_ARGUMENTS = -3  # wrong count or a bad number: closed without a word
     LINE_TOO_LONG = -4
@@ -48,6 +52,7 @@ class Op(IntEnum):
 # The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
 _NEED_MORE = Op.NEED_MORE
 _PUB = Op.PUB
+_UNCLEAN_PUB = Op.UNCLEAN_PUB
 _UNKNOWN = Op.UNKNOWN
 _BAD_ARGUMENTS = Op.BAD_ARGUMENTS
 _LINE_TOO_LONG = Op.LINE_TOO_LONG
@@ -63,6 +68,7 @@ _ZERO = ord("0")
 _LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
 
 _WORD = re.compile(rb"[^ \t]+")
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f]")  # what may be in such a word and must not leave again
 _MAX_DIGITS = 9  # of a size; nats-server's limit, and it keeps every size inside 32 bits
 
 
@@ -205,6 +211,7 @@ class Parser:
         a = a_end = b = b_end = c = c_end = d = d_end = 0
         count = 0
         plain = True
+        found = _PUB
         while i < n:
             while i < n and (p[i] == _SPACE or p[i] == _TAB):
                 i += 1
@@ -222,7 +229,10 @@ class Parser:
             b_end = a_end
             a = i
             count += 1
+            while i < n and p[i] > _SPACE:
+                i += 1
             while i < n and p[i] != _SPACE and p[i] != _LF and p[i] != _TAB and p[i] != _CR:
+                found = _UNCLEAN_PUB  # a control character: the word goes on, but it must not leave again
                 i += 1
             a_end = i
         if count == 0 or not plain:
@@ -232,6 +242,8 @@ class Parser:
             end = self._end_of_arguments(line_start, i)
             tokens = _tokens(self._buf, line_start, end)
             count = len(tokens)
+            if _CONTROL.search(self._buf, line_start, end) is not None:
+                found = _UNCLEAN_PUB
             if count > 3 + with_headers or count < 2 + with_headers:
                 return _LINE_TOO_LONG if end - line_start > self.max_control_line else _BAD_ARGUMENTS
             a, a_end = tokens[-1]
@@ -292,7 +304,7 @@ class Parser:
         frame.header_size = header_size
         frame.body_start = i
         self._position = end + 2
-        return _PUB
+        return found
 
     def _number(self, start: int, end: int) -> int:
         if end - start > _MAX_DIGITS or end == start:

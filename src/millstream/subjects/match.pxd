@@ -3,6 +3,10 @@ cimport cython
 cdef unsigned char _DOT
 cdef unsigned char _STAR
 cdef unsigned char _TAIL
+cdef unsigned char _BLANK
+
+@cython.locals(s="const unsigned char*", i=Py_ssize_t, size=Py_ssize_t)
+cpdef bint is_one_word(bytes subject)
 
 @cython.locals(
     s="const unsigned char*", p="const unsigned char*",

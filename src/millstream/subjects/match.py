@@ -2,11 +2,24 @@
 
 ``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only when
 alone in their token.  Patterns are taken to be valid (see ``tokens``); nothing here validates.
+
+``is_one_word`` is the one question that is asked of every subject that leaves the server.
 """
 
 _DOT = ord(".")
 _STAR = ord("*")
 _TAIL = ord(">")
+_BLANK = ord(" ")
+
+
+def is_one_word(subject: bytes) -> bool:
+    """Whether a line of the protocol can carry `subject`: no byte is a blank or a control character."""
+    s = subject
+    size = len(subject)
+    i = 0
+    while i < size and s[i] > _BLANK:
+        i += 1
+    return i == size
 
 
 def matches(subject: bytes, pattern: bytes) -> bool:

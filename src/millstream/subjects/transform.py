@@ -30,7 +30,7 @@ from millstream.subjects.functions import (
 from millstream.subjects.match import is_subset, matches
 from millstream.subjects.tokens import is_literal, valid_literal_subject, valid_subject
 
-_BLANKS: Final = frozenset("\t\n\f\r ")
+_BLANKS: Final = frozenset(map(chr, range(0x21)))  # control characters among them
 
 
 class SubjectTransform:
@@ -232,7 +232,10 @@ class WeightedMapping:
 
 
 def _checked_tokens(subject: str) -> list[str]:
+    """The tokens; TransformError if one is empty or, a function apart, has a blank or control character."""
     tokens = subject.split(".")
     if "" in tokens or ">" in tokens[:-1]:
+        raise TransformError(Fault.BAD_SUBJECT)
+    if any(not looks_like_call(token) and not _BLANKS.isdisjoint(token) for token in tokens):
         raise TransformError(Fault.BAD_SUBJECT)
     return tokens

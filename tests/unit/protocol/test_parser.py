@@ -28,11 +28,15 @@ FRAMES: list[tuple[bytes, tuple[object, ...]]] = [
     (b"SUB \r\n", (Op.SUB, b"\r")),
     (b"SUB \nfoo 1\r\n", (Op.SUB, b"\nfoo 1")),
     (b"SUB foo\r 12\n", (Op.SUB, b"foo\r 1")),
-    (b"PUB \nfoo 2\r\nhi\r\n", (Op.PUB, b"\nfoo", b"", None, b"hi")),
-    (b"PUB \rfoo 2\nhi\r\n", (Op.PUB, b"\rfoo", b"", None, b"hi")),
-    (b"PUB fo\ro \r 2\r\nhi\r\n", (Op.PUB, b"fo\ro", b"\r", None, b"hi")),
-    (b"PUB foo\r 23\nhi\r\n", (Op.PUB, b"foo\r", b"", None, b"hi")),
-    (b"HPUB a\rb c 0 2\r\nhi\r\n", (Op.PUB, b"a\rb", b"c", None, b"hi")),
+    (b"PUB \nfoo 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"\nfoo", b"", None, b"hi")),
+    (b"PUB \rfoo 2\nhi\r\n", (Op.UNCLEAN_PUB, b"\rfoo", b"", None, b"hi")),
+    (b"PUB fo\ro \r 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"fo\ro", b"\r", None, b"hi")),
+    (b"PUB foo\r 23\nhi\r\n", (Op.UNCLEAN_PUB, b"foo\r", b"", None, b"hi")),
+    (b"HPUB a\rb c 0 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"a\rb", b"c", None, b"hi")),
+    (b"PUB a\x00b 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"a\x00b", b"", None, b"hi")),
+    (b"PUB a \x0bb\x1f 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"a", b"\x0bb\x1f", None, b"hi")),
+    (b"HPUB \x01 b 0 2\r\nhi\r\n", (Op.UNCLEAN_PUB, b"\x01", b"b", None, b"hi")),
+    (b"PUB a\x7fb 2\r\nhi\r\n", (Op.PUB, b"a\x7fb", b"", None, b"hi")),
     (b"UNSUB 1\r\n", (Op.UNSUB, b"1")),
     (b"Unsub 1 5\r\n", (Op.UNSUB, b"1 5")),
     (b'CONNECT {"verbose":false}\r\n', (Op.CONNECT, b'{"verbose":false}')),
@@ -124,11 +128,11 @@ def new_parser() -> Parser:
 
 
 def meaning_of(parser: Parser, op: int) -> tuple[object, ...]:
-    if op != Op.PUB:
+    if op not in (Op.PUB, Op.UNCLEAN_PUB):
         return (Op(op), parser.argument())
     frame = parser.frame
     headers = frame.headers() if frame.header_size >= 0 else None
-    return (Op.PUB, parser.subject(), frame.reply(), headers, frame.payload())
+    return (Op(op), parser.subject(), frame.reply(), headers, frame.payload())
 
 
 def everything(parser: Parser, chunks: list[bytes]) -> list[tuple[object, ...]]:

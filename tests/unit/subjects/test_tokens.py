@@ -8,6 +8,7 @@ from millstream.subjects.tokens import (
     valid_literal_subject,
     valid_publish_subject,
     valid_subject,
+    valid_subscription,
 )
 
 
@@ -29,14 +30,22 @@ from millstream.subjects.tokens import (
         b"a.b>.c",
         b"$SYS.REQ",
         "füü.bär".encode(),
-        b"\xff.\x00",
-        b"foo.\x0b",
+        b"\xff.\x7f",
         b"**.>>",
         b"a.*b.c",
     ],
 )
 def test_a_subscription_subject_is_accepted(subject: bytes) -> None:
     assert valid_subject(subject)
+    assert valid_subscription(subject)
+
+
+@pytest.mark.parametrize("byte", sorted({*range(0x20)} - {*b"\t\n\r\f"}))
+def test_a_subscription_may_have_control_characters_and_no_configured_subject_may(byte: int) -> None:
+    for subject in (b"%c", b"a%cb", b"a.%c", b"%c.b.>"):
+        assert valid_subscription(subject % byte)
+        assert not valid_subject(subject % byte)
+        assert not valid_publish_subject(subject % byte)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,7 @@ def test_a_subscription_subject_is_accepted(subject: bytes) -> None:
 )
 def test_a_malformed_subscription_subject_is_refused(subject: bytes) -> None:
     assert not valid_subject(subject)
+    assert not valid_subscription(subject)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_subject_outside_the_source_is_left_alone(source: str, destination: st
         (
             "foo.*",
             "{{split(1, -)}} {{",
-            None,  # not a call: it does not end in braces
+            "invalid subject",  # not a call, as it does not end in braces: a token with a blank
         ),
         (
             "foo.*",

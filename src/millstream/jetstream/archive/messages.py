@@ -24,7 +24,7 @@ _MARK_TTL = MARK_TTL
 _MARK_SCHEDULE = MARK_SCHEDULE
 _NS = 1_000_000_000
 _LARGEST_SEQ = 2**63 - 1
-_SUBJECT = re.compile(rb"[^ \t\r\n\f\0]+")  # subscribers get it in a line of its own
+_SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a line of its own
 
 
 class LoadLimits:

@@ -17,6 +17,7 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
 from millstream.jetstream.consumers.kept import ConsumerState
+from millstream.jetstream.stream_config_values import valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
@@ -115,6 +116,9 @@ class ConsumerManager(Mapping[str, Consumer]):
         """Start the consumers that the journal knows, as they were."""
         self.journal = journal
         for name, found in journal.recover().items():
+            if not valid_name(name):
+                where = f"consumer {name!r} of {self.stream.name}"
+                raise StoreError("start", where, "its name cannot be a token of a subject")
             consumer = Consumer(self.stream, name, found.config, found.created)
             keeper = Keeper(journal, name, consumer.ledger, self._write_later)
             keeper.restored(found.reserved)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from millstream.base.ids import nuid, short_hash
+from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -22,7 +23,6 @@ from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamConfig, StreamSource
 from millstream.protocol import headers
-from millstream.subjects.transform import SubjectTransform
 
 _ALL: Final = ">"
 _LIST: Final = "\f"  # joins filters and destinations within an index name
@@ -90,9 +90,10 @@ class Origin:
         self.asker = asker
         self.index_name = index_name(config)
         self.consumer_name = kind.name_prefix + self._hash(siblings)
-        self.transforms = [
-            SubjectTransform(each.src or _ALL, each.dest) for each in config.subject_transforms if each.dest
+        transforms = [
+            usable_transform(asker.stream, "subject_transforms", each) for each in config.subject_transforms
         ]
+        self.transforms = [each for each in transforms if each is not None]
 
     @property
     def name(self) -> str:
