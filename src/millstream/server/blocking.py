@@ -5,6 +5,7 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
+from millstream.base.errors import MillstreamError
 from millstream.server.loop import new_event_loop
 from millstream.server.server import Server
 
@@ -39,6 +40,8 @@ class BlockingServer:
 
     def start(self) -> None:
         """Return when it listens; what goes wrong is raised here."""
+        if self._thread is not None:
+            raise MillstreamError("this server runs already; stop it before it is started again")
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="millstream", daemon=True)
         self._thread.start()

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from millstream.base import nkeys
+from millstream.base.errors import MillstreamError
 from millstream.broker import handshake
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
@@ -141,8 +142,14 @@ class Server:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen on all addresses; nothing is left behind if one of them cannot be had."""
+        """Listen on all addresses; nothing is left behind if one of them cannot be had.
+
+        A server that was stopped can be started again.
+        """
+        if self.started_ns and self._stopping is None:
+            raise MillstreamError("this server runs already; stop it before it is started again")
         loop = asyncio.get_running_loop()
+        self._stopping = self._websocket = self._monitor = None
         self._stopped = asyncio.Event()
         self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
@@ -161,6 +168,8 @@ class Server:
             await self.stop()
             raise
         self.events.start()
+        if not self.options.jetstream.enabled:
+            _log.info("JetStream is off: switch it on with -js, or with jetstream {} in the configuration")
         _log.info("Server is ready")
 
     def _announce(self) -> None:

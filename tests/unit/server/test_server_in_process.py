@@ -11,6 +11,7 @@ import nats
 import pytest
 
 import millstream
+from millstream.base.errors import MillstreamError
 from millstream.broker.tracing import TRACE
 from millstream.config.options import LogOptions
 from millstream.server import logs
@@ -34,6 +35,42 @@ async def test_a_server_serves_the_loop_it_was_started_in() -> None:
         assert await greet(server.client_url) == b"hello world"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=1)
+
+
+async def test_a_server_can_be_entered_again_and_is_stopped_each_time(tmp_path: Path) -> None:
+    server = millstream.Server(store_dir=tmp_path, monitor=True)
+    for _ in range(3):
+        async with server:
+            assert await greet(server.client_url) == b"hello world"
+            with pytest.raises(MillstreamError, match="runs already"):
+                await server.start()
+            assert await greet(server.client_url) == b"hello world"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port), timeout=1)
+
+
+def test_a_blocking_server_can_be_entered_again(tmp_path: Path) -> None:
+    server = millstream.BlockingServer(store_dir=tmp_path)
+    for _ in range(2):
+        with server:
+            with pytest.raises(MillstreamError, match="runs already"):
+                server.start()
+            socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_server_without_jetstream_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stored: bool
+) -> None:
+    caplog.set_level(logging.INFO, "millstream")
+    async with millstream.Server(store_dir=tmp_path if stored else None):
+        pass
+    assert ("JetStream is off: switch it on with -js" in caplog.text) is not stored
+
+
+def test_what_there_is_can_be_seen() -> None:
+    assert {"Server", "BlockingServer", "client", "BUILD"} <= set(dir(millstream))
+    assert millstream.client.connect is not None
 
 
 async def test_servers_run_beside_each_other_without_hearing_each_other() -> None:
