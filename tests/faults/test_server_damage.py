@@ -85,7 +85,7 @@ def test_the_store_has_every_kind_of_file(store: Path) -> None:
     names = {str(path.relative_to(folder(store))) for path in folder(store).rglob("*") if path.is_file()}
     assert names == set(KINDS)
     top = {path.name for path in (store / "jetstream").iterdir()}
-    assert top == {"lock", "$G"}
+    assert top == {"lock", "millstream.json", "$G"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -202,6 +202,7 @@ def test_things_that_are_not_ours_do_not_matter(store: Path) -> None:
     (folder(store).parent / "a-file").write_text("not a stream")
     (folder(store).parent / "empty").mkdir()
     with running(store) as server, Caller(server.port) as caller:
+        server.wait_for_log("holds what Millstream did not write, and leaves alone: .*core.123")
         check_whole(caller)
         assert caller.state("hurt")["messages"] == 160
         assert (folder(store) / "log" / "notes.txt").read_text() == "mine"

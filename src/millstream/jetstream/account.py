@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from millstream.base.ids import nuid
+from millstream.base.owned import few
 from millstream.jetstream import meta
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.archive.staging import Staging
@@ -17,6 +18,7 @@ from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.restoring import restore
+from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream import Stream
 from millstream.jetstream.stream_config import StreamLimits
 from millstream.jetstream.stream_config_values import valid_name
@@ -69,7 +71,7 @@ class AccountJetStream:
         self._memory = MemoryFileSystem()
         self._folder = folder
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
-        self._staged = f"{folder}/restoring"  # folders of streams that are being restored
+        self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
@@ -86,37 +88,42 @@ class AccountJetStream:
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
-        folder = self._stream_folder(config.name)
-        in_memory = config.storage is StorageType.MEMORY
-        if not in_memory:
-            meta.make_folder(self._fs, folder)
-        log = self._open_log(config)
+        if config.storage is StorageType.MEMORY:
+            log = self._open_log(config, self._stream_folder(config.name))
+        else:
+            log = self._create(config, meta.StreamMeta(config=config, created=Time(created)))
         stream = Stream(self, config, created, log, sync=self._sync)
-        try:
-            if not in_memory:
-                meta.create(self._fs, folder, meta.StreamMeta(config=config, created=Time(created)))
-        except StoreError:
-            log.close()
-            with contextlib.suppress(StoreError):  # then the next start does it
-                self._fs.remove_folder(folder)
-            raise
         self.streams[config.name] = stream
         try:
             stream.start()
         except Exception:
             self._undo_start(stream)
-            if not in_memory:
-                self._fs.remove_folder(folder)
+            if not stream.in_memory:
+                self._fs.remove_ours(self._stream_folder(config.name), STREAM)
             raise
         for other in self.streams.values():
             other.inflows.appeared(config.name)
         return stream
 
+    def _create(self, config: StreamConfig, found: meta.StreamMeta) -> Log:
+        """Build the folder of a new stream, and give it its name when it is whole."""
+        staging = self.stage(config, nuid())
+        try:
+            meta.make_folder(self._fs, staging.folder)
+            staging.log = log = self._open_log(config, staging.folder)
+            meta.create(self._fs, staging.folder, found)
+            staging.switch()
+        except StoreError:
+            with contextlib.suppress(StoreError):  # then the next start does it
+                staging.remove()
+            raise
+        return log
+
     def configs(self) -> dict[str, StreamConfig]:
         return {name: stream.config for name, stream in self.streams.items()}
 
     def stage(self, config: StreamConfig, number: str) -> Staging:
-        """A place to build a stream that is being restored; `number` is its own."""
+        """A place to build a stream that is being created or restored; `number` is its own."""
         folder = f"{self._staged}/{number}"
         return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
@@ -138,6 +145,13 @@ class AccountJetStream:
         """Make room for a stream that is restored in the place of one that could not be started."""
         if name in self.unrecovered:
             aside = f"{self._folder}/damaged/{name}.{nuid()}"
+            others = self._fs.strangers(self._stream_folder(name), STREAM)
+            if others:
+                raise StoreError(
+                    "move",
+                    self._stream_folder(name),
+                    f"it holds what Millstream did not write: {few(others)}",
+                )
             meta.put_away(self._fs, self._stream_folder(name), aside)
             del self.unrecovered[name]
             _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
@@ -171,9 +185,7 @@ class AccountJetStream:
         self.committer.wait(stream)
         if stream.consumers.journal is not None:
             self.committer.wait(stream.consumers.journal)
-        grave = f"{self._graves}/{stream.name}.{nuid()}"
-        if not stream.in_memory:
-            meta.put_away(self._fs, self._stream_folder(stream.name), grave)
+        grave = "" if stream.in_memory else self._bury(stream.name)
         stream.stop()
         stream.consumers.abandon()
         del self.streams[stream.name]
@@ -181,41 +193,68 @@ class AccountJetStream:
         self._count_as(stream, 0)
         stream.log.close()
         if stream.in_memory:
-            self._memory.remove_folder(self._stream_folder(stream.name))
+            self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
         else:
             self._remove_later(grave)
         stream.abandon()
 
+    def _bury(self, name: str) -> str:
+        """Make a stream's folder no stream any more, durably; returns where its files are now.
+
+        The whole folder is put away, unless somebody else keeps files in it: those are not moved.
+        """
+        folder = self._stream_folder(name)
+        if self._fs.strangers(folder, STREAM):
+            meta.remove(self._fs, folder)
+            return folder
+        grave = f"{self._graves}/{name}.{nuid()}"
+        meta.put_away(self._fs, folder, grave)
+        return grave
+
     def _remove_later(self, folder: str) -> None:
-        """Large files take long to go."""
+        """Remove our files in a folder, in a worker: large ones take long."""
+        left: Sequence[str] = ()
+
+        def remove() -> None:
+            nonlocal left
+            left = self._fs.remove_ours(folder, STREAM)
 
         def ended(error: Exception | None) -> None:
             if error is not None:
                 _log.error("account %s: %s", self.name, error)
+            if left:
+                _log.warning(
+                    "account %s: %s stays, because it holds what Millstream did not write: %s",
+                    self.name,
+                    folder,
+                    few(left),
+                )
 
-        self.world.run_in_worker(lambda: self._fs.remove_folder(folder), ended)
+        self.world.run_in_worker(remove, ended)
 
     def recover(self) -> None:
         """Start the streams that are on disk."""
-        for name in self._fs.list(self._staged):  # it did not come to its end
+        for name in self._fs.folders(self._staged):  # it did not come to its end
             self._remove_later(f"{self._staged}/{name}")
-        names, graves = self._fs.list(f"{self._folder}/streams"), self._fs.list(self._graves)
+        names, graves = self._fs.folders(f"{self._folder}/streams"), self._fs.folders(self._graves)
         if names or graves:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._remove_later(f"{self._graves}/{name}")
         for name in names:
-            folder = self._stream_folder(name)
             try:
-                if meta.never_existed(self._fs, folder):
-                    self._fs.remove_folder(folder)
-                else:
-                    self._recover_one(name)
+                if self._has_files(self._stream_folder(name)):
+                    self._recover_one(name)  # other folders are no streams, and left alone
             except (StoreError, ApiError) as error:
                 self._give_up(name, str(error))
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+
+    def _has_files(self, folder: str) -> bool:
+        """Tell whether a folder has a file of ours."""
+        names = [*self._fs.list(folder), *(f"log/{each}" for each in self._fs.list(f"{folder}/log"))]
+        return any(map(STREAM.is_file, names))
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason
@@ -235,7 +274,8 @@ class AccountJetStream:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
         if not valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
-        stream = Stream(self, found.config, int(found.created), self._open_log(found.config), sync=self._sync)
+        log = self._open_log(found.config, self._stream_folder(name))
+        stream = Stream(self, found.config, int(found.created), log, sync=self._sync)
         restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream))
@@ -260,9 +300,9 @@ class AccountJetStream:
         self._count_as(stream, 0)
         stream.log.close()
 
-    def _open_log(self, config: StreamConfig) -> Log:
+    def _open_log(self, config: StreamConfig, folder: str) -> Log:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
-        log = open_log(fs, f"{self._stream_folder(config.name)}/log", first_seq=max(config.first_seq, 1))
+        log = open_log(fs, f"{folder}/log", first_seq=max(config.first_seq, 1))
         discard_torn(log)
         return log
 

@@ -6,10 +6,10 @@ import contextlib
 import logging
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
@@ -40,7 +40,7 @@ class Engine:
     ) -> None:
         self.options = options
         self.accounts: dict[str, AccountJetStream] = {}
-        self.folder = os.path.join(options.store_dir or _temporary_folder(), "jetstream")
+        self.folder = os.path.join(options.store_dir or store_folder.default_folder(), "jetstream")
         self._make_world = make_world
         self.server_name = server_name
         self.server_id = server_id
@@ -67,8 +67,8 @@ class Engine:
         return shutil.disk_usage(self.folder).free * 3 // 4 + _size_of(self.folder)
 
     def start(self) -> None:
-        """StoreError if the directory cannot be used, or is used by another server."""
-        self._fs.make_folder(self.folder)
+        """StoreError if the directory cannot be used, is not ours, or is used by another server."""
+        store_folder.claim(self.options.store_dir)
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
@@ -187,8 +187,3 @@ def _size_of(folder: str) -> int:
             with contextlib.suppress(OSError):
                 total += os.stat(os.path.join(path, name)).st_size
     return total
-
-
-def _temporary_folder() -> str:
-    """Where streams live if nobody said where: the same place after a restart, as in the reference."""
-    return os.path.join(tempfile.gettempdir(), "nats")

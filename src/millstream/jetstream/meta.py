@@ -36,22 +36,21 @@ class StreamMeta(Struct):
 
 
 def make_folder(fs: FileSystem, folder: str) -> None:
-    """For a new stream and its log; durable together with what ``create`` writes."""
+    """Make the folder in which a new stream is built; durable together with what ``create`` writes."""
     fs.make_folder(os.path.dirname(folder))
     fs.make_folder(f"{folder}/log", sync=False)
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """For a new stream: it and its folder are durable when this returns.
+    """Write both copies for a new stream; they are durable when this returns, the folder's own name is not.
 
     Whoever makes many streams waits for the disk each time: one sync for each copy, one for their names
-    together, and one for the folder's own.
+    together, and one more when the folder gets its name.
     """
     data = _encoded(meta)
     for name in (_FIRST, _SECOND):
         fs.replace(f"{folder}/{name}", data, sync=False)
     fs.sync_folder(folder)
-    fs.sync_folder(os.path.dirname(folder))
 
 
 def write(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
@@ -120,7 +119,13 @@ def put_away(fs: FileSystem, folder: str, grave: str) -> None:
         raise
 
 
-def never_existed(fs: FileSystem, folder: str) -> bool:
-    """A crash came before the stream was created: nothing in it can have been acknowledged."""
-    names = fs.list(folder)
-    return _FIRST not in names and _SECOND not in names and not fs.list(f"{folder}/log")
+def remove(fs: FileSystem, folder: str) -> None:
+    """Remove both copies, durably: a folder without them does not become a stream again."""
+    for name in (_SECOND, _FIRST):
+        fs.remove(f"{folder}/{name}")
+    fs.sync_folder(folder)
+
+
+def is_sound(fs: FileSystem, folder: str) -> bool:
+    """Tell whether the folder has a configuration with our checksum, which nobody else writes."""
+    return any(_decode(_read(fs, f"{folder}/{name}")) is not None for name in (_FIRST, _SECOND))

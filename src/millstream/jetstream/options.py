@@ -40,7 +40,7 @@ class AccountJetStreamOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamOptions:
     enabled: bool = False
-    store_dir: str = ""  # files go to its folder `jetstream`; empty: below the temporary directory
+    store_dir: str = ""  # files go to its folder `jetstream`; empty: see `store_folder`
     max_memory: int | None = None  # None: three quarters of the machine's memory
     max_file: int | None = None  # None: three quarters of the free space
     domain: str = ""

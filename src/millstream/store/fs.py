@@ -10,8 +10,10 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Sequence
 from typing import Protocol
 
+from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 
 
@@ -60,11 +62,17 @@ class FileSystem(Protocol):
     def list(self, folder: str) -> list[str]:
         """Names in a folder; empty if there is no such folder."""
 
+    def folders(self, folder: str) -> Sequence[str]:
+        """Names of the folders in a folder; links and files are left out."""
+
     def make_folder(self, path: str, *, sync: bool = True) -> None:
         """With those above it; no error if it is there.  Durably, unless the caller syncs what is above."""
 
-    def remove_folder(self, path: str) -> None:
-        """With everything in it."""
+    def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
+        """Relative paths of what is in a folder and not ours."""
+
+    def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
+        """Remove a folder with all of our files in it; what is not ours stays, and is returned."""
 
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and removals in it durable."""
@@ -213,6 +221,15 @@ class RealFileSystem:
         except OSError as error:
             raise store_error("list", folder, error) from error
 
+    def folders(self, folder: str) -> Sequence[str]:
+        try:
+            with os.scandir(folder) as scan:
+                return sorted(entry.name for entry in scan if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise store_error("list", folder, error) from error
+
     def make_folder(self, path: str, *, sync: bool = True) -> None:
         if os.path.isdir(path):
             return
@@ -228,19 +245,19 @@ class RealFileSystem:
         if sync:
             self.sync_folder(above)
 
-    def remove_folder(self, path: str) -> None:
-        for name in self.list(path):
-            inner = os.path.join(path, name)
-            if os.path.isdir(inner) and not os.path.islink(inner):
-                self.remove_folder(inner)
-            else:
-                self.remove(inner)
+    def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
         try:
-            os.rmdir(path)
+            return owned.strangers(folder)
         except FileNotFoundError:
-            pass
+            return []
         except OSError as error:
-            raise store_error("remove", path, error) from error
+            raise store_error("list", folder, error) from error
+
+    def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
+        try:
+            return owned.remove(folder)
+        except OSError as error:
+            raise store_error("remove", folder, error) from error
 
     def sync_folder(self, path: str) -> None:
         try:
@@ -259,7 +276,7 @@ class FolderLock:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "lock")
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise store_error("open", self._path, error) from error
         try:
@@ -343,12 +360,21 @@ class MemoryFileSystem:
         inside = (path[len(prefix) :] for path in list(self._files) if path.startswith(prefix))
         return sorted({rest.split("/", 1)[0] for rest in inside})
 
+    def folders(self, folder: str) -> Sequence[str]:
+        return [name for name in self.list(folder) if f"{folder}/{name}" not in self._files]
+
     def make_folder(self, path: str, *, sync: bool = True) -> None:
         pass
 
-    def remove_folder(self, path: str) -> None:
-        for name in [name for name in list(self._files) if name.startswith(path + "/")]:
-            del self._files[name]
+    def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
+        inside = (path[len(folder) + 1 :] for path in list(self._files) if path.startswith(folder + "/"))
+        return sorted(path for path in inside if not owned.is_file(path))
+
+    def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
+        for path in [path for path in list(self._files) if path.startswith(folder + "/")]:
+            if owned.is_file(path[len(folder) + 1 :]):
+                del self._files[path]
+        return self.strangers(folder, owned)
 
     def sync_folder(self, path: str) -> None:
         pass

@@ -20,11 +20,12 @@ Every call that changes something is one operation, counted in `operations`; `tr
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 from millstream.store.fs import store_error
 
@@ -342,12 +343,21 @@ class CrashFileSystem:
         inside = (path[len(prefix) :] for path in self._names if path.startswith(prefix))
         return sorted({rest.split("/", 1)[0] for rest in inside})
 
+    def folders(self, folder: str) -> Sequence[str]:
+        return [name for name in self.list(folder) if f"{folder}/{name}" not in self._names]
+
     def make_folder(self, path: str, *, sync: bool = True) -> None:
         self.check_alive()
 
-    def remove_folder(self, path: str) -> None:
-        for name in [name for name in self._names if name.startswith(path + "/")]:
-            self.remove(name)
+    def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
+        inside = (path[len(folder) + 1 :] for path in self._names if path.startswith(folder + "/"))
+        return sorted(path for path in inside if not owned.is_file(path))
+
+    def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
+        for path in [path for path in self._names if path.startswith(folder + "/")]:
+            if owned.is_file(path[len(folder) + 1 :]):
+                self.remove(path)
+        return self.strangers(folder, owned)
 
     def sync_folder(self, path: str) -> None:
         self.operation("sync_folder", path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from millstream.base.owned import Owned
 from millstream.jetstream.api import Api
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
@@ -51,11 +53,17 @@ class Disk:
     def list(self, folder: str) -> list[str]:
         return self._files.list(folder)
 
+    def folders(self, folder: str) -> Sequence[str]:
+        return self._files.folders(folder)
+
     def make_folder(self, path: str, *, sync: bool = True) -> None:
         self._files.make_folder(path, sync=sync)
 
-    def remove_folder(self, path: str) -> None:
-        self._files.remove_folder(path)
+    def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
+        return self._files.strangers(folder, owned)
+
+    def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
+        return self._files.remove_ours(folder, owned)
 
     def sync_folder(self, path: str) -> None:
         self.check("sync", path)

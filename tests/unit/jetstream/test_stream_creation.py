@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ def create(fs: CrashFileSystem) -> None:
 def operations_of_a_creation() -> list[str]:
     fs = CrashFileSystem()
     create(fs)
-    return fs.transcript
+    return [re.sub("[A-Za-z0-9]{22}$", "ID", each) for each in fs.transcript]
 
 
 def test_a_new_stream_waits_for_the_disk_four_times() -> None:
@@ -43,7 +45,8 @@ def test_a_new_stream_waits_for_the_disk_four_times() -> None:
         "write meta.copy.new",
         "sync meta.copy.new",
         "rename meta.copy",
-        "sync_folder S",
+        "sync_folder ID",
+        "rename S",
         "sync_folder streams",
     ]
 
@@ -88,6 +91,9 @@ def test_all_folders_above_a_new_stream_are_synced(tmp_path: Path, monkeypatch: 
     account = FakeWorld().account(fs=Disk())
     account.add(CONFIG)
     account.stop()
-    # What is made in a folder is durable when that is synced afterwards: `log` and `meta.json` by the first
-    # but last, the stream's folder by the last.
-    assert synced == [".", "store", "store/streams/S", "store/streams"]
+    # What is made in a folder is durable when that is synced afterwards: `staging` and `streams` by `store`,
+    # `log` and `meta.json` by the folder that the stream is built in, the stream's own name by the last.
+    built = synced[2]
+    assert re.fullmatch("store/staging/[A-Za-z0-9]{22}", built)
+    assert synced == [".", "store", built, "store", "store/streams"]
+    assert sorted(os.listdir("store/staging")) == []

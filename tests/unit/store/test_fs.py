@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
 from millstream.testing.crashfs import CrashFileSystem
@@ -80,9 +81,20 @@ def test_names_can_be_listed_moved_and_removed(fs: FileSystem, folder: str) -> N
     fs.sync_folder(folder)
     assert fs.list(folder) == ["c"]
     assert fs.list(folder.removesuffix("/b")) == ["b"]
-    fs.remove_folder(folder.removesuffix("/b"))
-    fs.remove_folder(folder.removesuffix("/b"))
+    everything = Owned(files=".*", folders="b")
+    assert fs.remove_ours(folder.removesuffix("/b"), everything) == []
+    assert fs.remove_ours(folder.removesuffix("/b"), everything) == []
     assert fs.list(folder) == []
+
+
+def test_removing_a_folder_leaves_the_files_that_are_not_ours(fs: FileSystem, folder: str) -> None:
+    for name in ("ours.1", "ours.2", "thesis.txt"):
+        fs.replace(f"{folder}/{name}", b"x")
+    owned = Owned(files=r"b/ours\.[0-9]", folders="b")
+    above = folder.removesuffix("/b")
+    assert fs.strangers(above, owned) == ["b/thesis.txt"]
+    assert fs.remove_ours(above, owned) == ["b/thesis.txt"]
+    assert fs.list(folder) == ["thesis.txt"]
 
 
 def test_a_file_that_was_renamed_or_removed_stays_readable_for_who_has_it_open(

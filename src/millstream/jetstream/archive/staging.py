@@ -1,16 +1,19 @@
-"""Where a stream is built that is being restored: beside the others, until it is whole.
+"""Where a stream is built that is being created or restored: beside the others, until it is whole.
 
-    <account>/restoring/<id>/           log, meta and consumers, as in a stream's own folder
+    <account>/staging/<id>/           log, meta and consumers, as in a stream's own folder
 
-One rename makes it a stream.  What is found there at a start is of a restore that did not come to its end,
-and goes.
+One rename makes it a stream.  What is found there at a start is of a creation or a restore that was
+interrupted, and goes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
+from millstream.base.owned import few
+from millstream.jetstream.store_folder import STREAM
 from millstream.jsapi.enums import StorageType
 from millstream.store.errors import StoreError
 from millstream.store.recovery import open_log
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from millstream.jsapi.stream_types import StreamConfig
     from millstream.store.fs import File, FileSystem
     from millstream.store.log import Log
+
+
+_log = logging.getLogger("millstream.jetstream")
 
 
 class Staging:
@@ -49,7 +55,7 @@ class Staging:
         if self.in_memory:
             with contextlib.suppress(StoreError):  # of an empty log there is no file
                 self.fs.rename(f"{self.folder}/log", f"{folder}/log")
-            self._disk.remove_folder(self.folder)
+            self._disk.remove_ours(self.folder, STREAM)
         else:
             self.fs.make_folder(folder.rpartition("/")[0])
             self.fs.rename(self.folder, folder)
@@ -69,4 +75,6 @@ class Staging:
         if self.log is not None:
             self.log.close()
         for fs in {id(fs): fs for fs in (self.fs, self._disk)}.values():
-            fs.remove_folder(self.folder)
+            left = fs.remove_ours(self.folder, STREAM)
+            if left:
+                _log.warning("%s stays: it holds what Millstream did not write: %s", self.folder, few(left))

@@ -46,7 +46,7 @@ def look(fs: CrashFileSystem) -> bool:
     account.recover()
     world.settle()
     assert account.unrecovered == {}
-    assert fs.list("store/restoring") == []
+    assert fs.list("store/staging") == []
     if not account.streams:
         return False
     stream = account.streams["S"]

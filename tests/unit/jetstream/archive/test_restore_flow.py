@@ -53,7 +53,7 @@ def refused(site: Site, data: bytes, **config: Any) -> tuple[int, int, str]:
     answer = restore(site, data, **config)
     assert answer["type"] == "io.nats.jetstream.api.v1.stream_create_response"
     assert site.ask("STREAM.NAMES")["total"] == 0
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
     assert site.disk.list("store/streams") == []
     return parts(answer["error"])
 
@@ -240,7 +240,7 @@ def test_a_bit_anywhere_is_refused_or_means_nothing() -> None:
         answer = restore(site, bytes(data))
         if "error" in answer:
             assert site.ask("STREAM.NAMES")["total"] == 0
-            assert site.disk.list("store/restoring") == []
+            assert site.disk.list("store/staging") == []
         else:
             assert answer["state"] == whole
         data[at] ^= 0x10
@@ -263,7 +263,7 @@ def test_five_seconds_without_a_chunk_end_it_without_a_word() -> None:
     site.world.published.clear()
     site.world.advance(5.1)
     assert site.world.published == []
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
     with pytest.raises(AssertionError, match="0 answers"):
         site.world.request(subject)
 
@@ -275,7 +275,7 @@ def test_a_chunk_without_reply_ends_it() -> None:
     site.world.send(subject, b"chunk")
     site.world.settle()
     assert json.loads(site.world.published[-1].payload)["type"].endswith("restore_complete")
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
 
 
 def test_a_server_that_stops_leaves_nothing_of_it() -> None:
@@ -286,7 +286,7 @@ def test_a_server_that_stops_leaves_nothing_of_it() -> None:
     site.api.stop()
     site.world.settle()
     assert site.account.streams == {}
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
     assert site.sent(b"me") == []
 
 
@@ -339,11 +339,11 @@ def test_a_restore_that_did_not_end_is_gone_after_a_restart() -> None:
     entries = [message(seq, body) for seq in range(1, 12)]
     subject = begin(site)
     send(site, subject, pack(join((state(messages=11, first_seq=1, last_seq=11), *entries))), 100_000)
-    assert site.disk.list("store/restoring") != []
+    assert site.disk.list("store/staging") != []
     again = site.restarted(orderly=False)
     again.world.settle()
     assert again.ask("STREAM.NAMES")["total"] == 0
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
 
 
 def test_a_stream_that_could_not_be_started_is_put_aside_for_one_that_is_restored() -> None:
@@ -425,7 +425,7 @@ def test_older_archives_are_restored() -> None:
     assert info["delivered"] == {"consumer_seq": 4, "stream_seq": 7}
     assert info["ack_floor"] == {"consumer_seq": 2, "stream_seq": 4}
     assert (info["num_ack_pending"], info["num_redelivered"]) == (1, 1)
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
     assert site.disk.list("store/streams/S") == ["consumers", "log", "meta.copy", "meta.json"]
 
 
@@ -504,7 +504,7 @@ def test_bad_older_archives_are_refused_whole(data: bytes, complaint: str) -> No
 def test_an_older_archive_may_go_to_memory() -> None:
     site = Site()
     assert restore(site, pack(tar_of(old())), storage="memory")["state"]["messages"] == 2
-    assert site.disk.list("store/restoring") == []
+    assert site.disk.list("store/staging") == []
     assert site.disk.list("store/streams") == []
 
 

@@ -1,0 +1,103 @@
+"""Folders that we may remove files from: proof that a file is ours, and removal of nothing else.
+
+An ``Owned`` is the list of every name that Millstream writes into one kind of folder (a stream, a backup, a
+batch of a table).  A file whose name is not in the list was written by somebody else: it is never removed,
+and neither is the folder that holds it.  Symbolic links are never ours and never followed.
+
+Every removal of a folder in this project goes through here (``docs/reliability.md``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+_TOLERATED: Final = re.compile(r"\.nfs[0-9a-f]+")  # NFS: a file removed while it is open
+_MOST_NAMED: Final = 5
+
+
+class Owned:
+    """The names that belong into one kind of folder, as paths relative to it.
+
+    `files` and `folders` are regular expressions for whole paths; `fsdecode`d names, joined by a slash.
+    """
+
+    def __init__(self, files: str, folders: str = r"(?!)") -> None:
+        self._files = re.compile(files, re.DOTALL)
+        self._folders = re.compile(folders, re.DOTALL)
+
+    def is_file(self, path: str) -> bool:
+        """Tell whether a file at this relative path is one of ours."""
+        return self._files.fullmatch(path) is not None
+
+    def knows(self, path: str) -> bool:
+        """Tell whether we would open what is at this relative path, file or folder."""
+        return self.is_file(path) or self._folders.fullmatch(path) is not None
+
+    def strangers(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Return the relative paths of everything in `folder` that is not ours; OSError if it is unreadable.
+
+        What lies below a folder that is not ours is not listed.
+        """
+        return [path for path, entry in self._walk(folder) if not self._belongs(path, entry)]
+
+    def remove(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Remove the files that are ours, and each folder that is empty then; returns what stays.
+
+        No error if there is no such folder.  `folder` itself must be ours: the caller has proved that.
+        """
+        if os.path.islink(folder):
+            return [os.path.basename(folder)]
+        stay: list[str] = []
+        folders: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            for path, entry in self._walk(folder):
+                if not self._belongs(path, entry):
+                    stay.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(entry.path)
+            for each in (*reversed(folders), folder):
+                try:
+                    os.rmdir(each)
+                except OSError as error:
+                    if not stay or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+        return stay
+
+    def _belongs(self, path: str, entry: os.DirEntry[str]) -> bool:
+        if entry.is_dir(follow_symlinks=False):
+            return self._folders.fullmatch(path) is not None
+        return entry.is_file(follow_symlinks=False) and self.is_file(path)
+
+    def _walk(
+        self, folder: str | os.PathLike[str], prefix: str = ""
+    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Everything in a folder, a folder before what is in it; nothing below folders that are not ours."""
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda each: each.name)
+        for entry in entries:
+            path = prefix + entry.name
+            if _TOLERATED.fullmatch(entry.name):
+                continue
+            yield path, entry
+            if entry.is_dir(follow_symlinks=False) and self._folders.fullmatch(path):
+                yield from self._walk(entry.path, path + "/")
+
+
+def few(names: Sequence[str]) -> str:
+    """Name some of many, for a message to people; what could move a terminal's cursor is escaped."""
+    shown = ", ".join(visible(name) for name in names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def visible(text: str) -> str:
+    """Escape what is not printable: control characters, and bytes that are not UTF-8."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

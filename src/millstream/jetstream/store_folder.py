@@ -1,0 +1,279 @@
+"""The folder that holds every stream: proof that it is ours before anything in it is touched.
+
+    <store_dir>/jetstream/millstream.json     {"format": "millstream store", "version": 1}
+
+The mark is the first thing that is written, into a folder that was empty.  A store is ours if it has the
+mark, holds no streams of nats-server, and has nothing but a file where we would open a file.  Or if it lost
+the mark, by a copy for example, has no other files than ours, and each stream folder has a sound
+``meta.json``: then it is marked again.  Anything else makes ``claim`` raise ``ForeignStore`` and stays as it
+is.  Other files in a store with a mark, a core dump for example, are named in the log and left alone.
+
+New streams are built in ``staging`` and renamed, so a folder in ``streams`` that is not ours is never taken
+for one whose creation was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from millstream.base.owned import Owned, few
+from millstream.jetstream import meta
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFileSystem, store_error
+
+_log = logging.getLogger("millstream.jetstream")
+
+MARK: Final = "millstream.json"
+VERSION: Final = 1
+_FORMAT: Final = "millstream store"
+_MARK_TEXT: Final = json.dumps({"format": _FORMAT, "version": VERSION}).encode() + b"\n"
+_MOST_OF_A_MARK: Final = 4096
+
+# Every name in the folder of a stream, also while it is created, restored or deleted.
+STREAM: Final = Owned(
+    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
+    r"|(log|consumers)/[0-9]{10}\.(log|sum|log\.new|log\.erase\.new|sum\.new)",
+    folders=r"log|consumers",
+)
+_PARTS: Final = ("streams", "staging", "deleted", "damaged")  # of an account
+_NATS_SERVER_S: Final = frozenset(("meta.inf", "meta.sum", "meta.key", "msgs"))  # never in one of ours
+_ROOT_FILES: Final = frozenset((MARK, f"{MARK}.new", "lock"))
+_FILE_SYSTEM_S: Final = "lost+found"
+
+
+class ForeignStore(StoreError):
+    """The folder is not provably a store of Millstream; nothing in it was changed."""
+
+    def __init__(self, folder: str, reason: str, hint: str) -> None:
+        super().__init__("use", folder, f"{reason}. Nothing in it was changed", hint=hint)
+
+
+_MOVE: Final = (
+    "to move nats-server's streams, start nats-server on this folder again and run "
+    "`millstream backup ./moved --server nats://127.0.0.1:4222`; then stop it, start Millstream with a store "
+    "folder of its own (`millstream serve -js -sd ./millstream`) and run "
+    "`millstream restore ./moved --server nats://127.0.0.1:4222`"
+)
+_ELSEWHERE: Final = "move them away, or choose another store_dir (-sd)"
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What was found in a store."""
+
+    marked: bool
+    strangers: list[str] = field(default_factory=list)  # relative paths of what we did not write
+    impostors: list[str] = field(default_factory=list)  # those that we would open: links, folders for files
+    nats_server: list[str] = field(default_factory=list)  # names of streams
+    unproved: list[str] = field(default_factory=list)  # folders of streams without a sound `meta.json`
+
+    def add(self, entry: os.DirEntry[str], path: str) -> None:
+        """Note something that lies where folders of accounts or streams lie, and is none."""
+        (self.impostors if entry.is_symlink() else self.strangers).append(path)
+
+
+def claim(store_dir: str) -> str:
+    """Return the folder for streams below `store_dir`, made and marked; ForeignStore if it is not ours.
+
+    An empty `store_dir` stands for a folder of this user below the temporary directory.
+    """
+    above = store_dir or default_folder()
+    if not store_dir:
+        _make_private(above)
+    _refuse_store_in_store(above)
+    folder = os.path.join(above, "jetstream")
+    fs = RealFileSystem()
+    fs.make_folder(folder)
+    try:
+        marked = _is_marked(folder)
+        found = _survey(folder, marked=marked)
+    except OSError as error:
+        raise store_error("look at", str(error.filename or folder), error) from error
+    if found.nats_server:
+        raise ForeignStore(folder, f"it holds stream folders of nats-server: {few(found.nats_server)}", _MOVE)
+    refused = found.impostors if marked else found.impostors + found.strangers
+    if refused:
+        raise ForeignStore(folder, f"it holds what Millstream did not write: {few(refused)}", _ELSEWHERE)
+    if found.strangers:
+        _log.warning(
+            "%s holds what Millstream did not write, and leaves alone: %s", folder, few(found.strangers)
+        )
+    if not marked:
+        if found.unproved:
+            raise ForeignStore(
+                folder,
+                f"it has no {MARK}, and no sound meta.json proves these to be streams of Millstream: "
+                f"{few(found.unproved)}",
+                _ELSEWHERE,
+            )
+        if any(_streams(folder)):
+            _log.warning("%s has no %s, but all it holds is Millstream's: it is marked again", folder, MARK)
+        fs.replace(os.path.join(folder, MARK), _MARK_TEXT)
+    return folder
+
+
+def default_folder() -> str:
+    """Where streams live if nobody said where: the same place after a restart, and not nats-server's."""
+    return os.path.join(tempfile.gettempdir(), f"millstream-{os.geteuid()}")
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder in a place where everybody may make folders; StoreError if somebody else has done so."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise store_error("create", folder, error) from error
+    about = os.lstat(folder)
+    if stat.S_ISLNK(about.st_mode) or not stat.S_ISDIR(about.st_mode):
+        problem = "it is not a folder"
+    elif about.st_uid != os.geteuid():
+        problem = "it belongs to another user"
+    elif about.st_mode & 0o022:
+        problem = "other users may write to it"
+    else:
+        return
+    raise StoreError("use", folder, problem, hint="choose a store_dir (-sd)")
+
+
+def _refuse_store_in_store(above: str) -> None:
+    """Keep a store from being made inside of another one, where its own server would find it."""
+    try:
+        if os.path.lexists(os.path.join(above, MARK)):
+            raise StoreError(
+                "use", above, "it is a store itself", hint="give the folder above it as store_dir (-sd)"
+            )
+        found = sorted(_nats_server_streams(above)) if os.path.isdir(above) else []
+    except OSError as error:
+        raise store_error("look at", str(error.filename or above), error) from error
+    if found:
+        raise ForeignStore(above, f"it holds stream folders of nats-server: {few(found)}", _MOVE)
+
+
+def _nats_server_streams(folder: str) -> Iterator[str]:
+    for account in _folders(folder):
+        try:
+            streams = list(_folders(os.path.join(account.path, "streams")))
+        except OSError:  # any folder of any program: what cannot be read is no store
+            continue
+        for each in streams:
+            try:
+                if _is_nats_servers(os.listdir(each.path)):
+                    yield each.name
+            except OSError:
+                continue
+
+
+def _survey(folder: str, *, marked: bool) -> _Survey:
+    found = _Survey(marked)
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name != _FILE_SYSTEM_S:
+                _survey_account(entry, found)
+        elif entry.name in _ROOT_FILES:
+            if not _is_root_file(entry):
+                found.impostors.append(entry.name)
+        else:
+            found.add(entry, entry.name)
+    return found
+
+
+def _survey_account(account: os.DirEntry[str], found: _Survey) -> None:
+    for part in _entries(account.path):
+        path = f"{account.name}/{part.name}"
+        if part.name not in _PARTS:
+            found.strangers.append(path)
+        elif not part.is_dir(follow_symlinks=False):
+            found.impostors.append(path)
+        else:
+            for stream in _entries(part.path):
+                _survey_stream(stream, f"{path}/{stream.name}", found)
+
+
+def _survey_stream(entry: os.DirEntry[str], path: str, found: _Survey) -> None:
+    if not entry.is_dir(follow_symlinks=False):
+        found.add(entry, path)
+        return
+    inside = STREAM.strangers(entry.path)
+    if _is_nats_servers(inside):
+        found.nats_server.append(entry.name)
+        return
+    for inner in inside:
+        (found.impostors if STREAM.knows(inner) else found.strangers).append(f"{path}/{inner}")
+    if not found.marked and _has_files(entry.path) and not meta.is_sound(RealFileSystem(), entry.path):
+        found.unproved.append(path)
+
+
+def _is_nats_servers(names: list[str]) -> bool:
+    """Tell by names in the folder of a stream whether nats-server has written it."""
+    return not _NATS_SERVER_S.isdisjoint(names)
+
+
+def _is_root_file(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_file(follow_symlinks=False):
+        return False
+    if entry.name == "lock":
+        return entry.stat(follow_symlinks=False).st_size == 0
+    if entry.name == f"{MARK}.new":  # a crash came while it was written
+        return _MARK_TEXT.startswith(_beginning(entry.path))
+    return entry.name == MARK  # which is looked at by ``_is_marked``
+
+
+def _is_marked(folder: str) -> bool:
+    path = os.path.join(folder, MARK)
+    try:
+        text = _beginning(path)
+    except FileNotFoundError:
+        return False
+    try:
+        mark = json.loads(text)
+    except (ValueError, RecursionError):
+        mark = None
+    if not isinstance(mark, dict) or mark.get("format") != _FORMAT or type(mark.get("version")) is not int:
+        raise ForeignStore(
+            folder,
+            f"its {MARK} is not the mark of a store",
+            "if it was damaged, move it away: a store whose streams are sound is marked again",
+        )
+    if mark["version"] != VERSION:
+        raise ForeignStore(
+            folder,
+            f"it is a store of version {mark['version']}, and this Millstream knows version {VERSION}",
+            "use the Millstream that wrote it",
+        )
+    return True
+
+
+def _beginning(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_MOST_OF_A_MARK)
+
+
+def _streams(folder: str) -> Iterator[os.DirEntry[str]]:
+    for account in _folders(folder):
+        yield from _folders(os.path.join(account.path, "streams"))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as scan:
+        return sorted(scan, key=lambda each: each.name)
+
+
+def _folders(folder: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as scan:
+            yield from (each for each in scan if each.is_dir(follow_symlinks=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _has_files(folder: str) -> bool:
+    return any(names for _, _, names in os.walk(folder))
