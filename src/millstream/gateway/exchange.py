@@ -67,8 +67,8 @@ class Exchange:
     async def body(self, limit: int = 0) -> bytes:
         """All of it; BodyTooLarge beyond `limit` (or the setting), before it is in memory."""
         limit = limit or self._max_body
-        announced = self.header(b"content-length")
-        if limit and announced.isdigit() and int(announced) > limit:
+        announced = self.header(b"content-length").lstrip("0")
+        if limit and announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
             raise BodyTooLarge(f"at most {limit} bytes are taken")
         message = None
         if self.scope["http_version"] != "2":  # whose connections have no clock of their own (`http1`)

@@ -43,7 +43,9 @@ class Front:
         self._id_name = settings.request_id_header.lower().encode()
         self._id_told = settings.request_id_header.encode()
         self._router = Router()
-        for route in routes_for(groups, relaxed_names=settings.relaxed_names):
+        for route in routes_for(
+            groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.inbox_prefix
+        ):
             self._router.add(route)
         if settings.metrics_path:
             self._router.add(Route("GET", settings.metrics_path, _tell_metrics))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from itertools import count
+import secrets
 from typing import Final, NamedTuple
 
 from nats.aio.client import Client as Connection
@@ -17,7 +17,6 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
-from millstream.base.ids import nuid
 from millstream.gateway.errors import (
     BadRequest,
     GatewayError,
@@ -27,6 +26,7 @@ from millstream.gateway.errors import (
     PayloadTooLarge,
     PermissionDenied,
 )
+from millstream.gateway.frames import check_frame
 
 _SWEEP_S: Final = 0.1
 _DENIED: Final = re.compile(
@@ -45,9 +45,8 @@ class Replies:
 
     def __init__(self, connection: Connection, inbox_prefix: str) -> None:
         self._connection = connection
-        self._prefix = f"{inbox_prefix}.{nuid()}."
+        self._prefix = f"{inbox_prefix}.{secrets.token_hex(11)}."
         self._waiting: dict[str, _Waiter] = {}
-        self._numbers = count(1)
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
         self._over: GatewayError | None = None
@@ -63,7 +62,8 @@ class Replies:
         """Publish and wait for the first answer; for ever if `timeout_s` is zero."""
         if self._over is not None:
             raise self._over
-        token = f"{next(self._numbers):x}"
+        check_frame(subject, len(payload), headers, self._connection.max_payload)
+        token = secrets.token_hex(8)  # whoever has seen one must not find the next
         loop = self._loop
         future: asyncio.Future[Msg] = loop.create_future()
         self._waiting[token] = _Waiter(future, subject, loop.time() + (timeout_s or math.inf))

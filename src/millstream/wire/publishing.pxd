@@ -4,6 +4,7 @@ from millstream.base.buffer cimport GrowingBuffer
 from millstream.wire.parser cimport Parser
 
 cdef Py_ssize_t _LINE_ROOM
+cdef Py_ssize_t _LONGEST_SUBJECT
 cdef int _NO_RESPONDERS
 cdef unsigned char _ZERO
 cdef bytes _SEQUENCE_KEY

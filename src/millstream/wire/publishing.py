@@ -35,6 +35,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
 
 DEFAULT_LIMIT = 4000  # messages; beyond this a server on the same machine is no faster
+_LONGEST_SUBJECT = 3072  # bytes, of the 4,096 that a line has by default
 _LINE_ROOM = 64  # bytes for the words and numbers of a line
 _NO_RESPONDERS = 503
 _ZERO = ord("0")
@@ -117,12 +118,15 @@ class Receipts:
 
 
 def is_publishable(subject: bytes) -> bool:
-    """Whether this is a subject without wildcards, empty tokens, blanks and control characters."""
+    """Whether this is a subject without wildcards, empty tokens, blanks and control characters, and short
+    enough for the line of a server, which closes the connection for a longer one."""
     return publishable_at(subject, len(subject))
 
 
 def publishable_at(p: bytes, size: int) -> bool:
     """The same; compiled, `p` is a pointer."""
+    if size > _LONGEST_SUBJECT:
+        return False
     token_start = 0
     for i in range(size + 1):
         if i == size or p[i] == 0x2E:  # .
@@ -214,7 +218,7 @@ class PublishWindow:
     def problem(self, subject: bytes, header_size: int, payload_size: int) -> WireError | None:
         """Why a message can not be sent, or None; a server would end the connection for some of it."""
         if not is_publishable(subject):
-            return BadMessage(f"{subject.decode(errors='replace')!r} is no subject to publish to")
+            return BadMessage(f"{subject[:256].decode(errors='replace')!r} is no subject to publish to")
         if header_size + payload_size > self.max_payload:
             return BadMessage(
                 f"the message has {header_size + payload_size} bytes, the server takes {self.max_payload}"

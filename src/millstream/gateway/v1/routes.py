@@ -13,9 +13,9 @@ from millstream.gateway.v1.streams import StreamRoutes
 from millstream.gateway.v1.subscribe import SubscribeRoute
 
 
-def routes_for(groups: frozenset[Group], *, relaxed_names: bool) -> list[Route]:
+def routes_for(groups: frozenset[Group], *, relaxed_names: bool, inbox_prefix: str) -> list[Route]:
     """What a gateway that serves `groups` answers under `/v1`."""
-    rules = Rules(relaxed_names)
+    rules = Rules(relaxed_names, inbox_prefix)
     routes: list[Route] = []
     if Group.MANAGEMENT in groups:
         routes += _management(rules)

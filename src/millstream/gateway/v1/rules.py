@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from millstream.gateway.errors import BadRequest
+from millstream.gateway.reach import is_management, is_reserved
 from millstream.subjects.match import is_subset
 from millstream.subjects.tokens import is_literal, valid_subject
 
@@ -15,7 +16,6 @@ _NAME: Final = re.compile(
 _RELAXED_NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
 _ILLEGAL: Final = re.compile("[ \t\r\n>`~!@#$%^&()_+=\\[\\]{}\\\\|;:'\",<>/?\\x00-\\x1f\\x7f]")
 _RELAXED_ILLEGAL: Final = re.compile(r"[\s\x00-\x1f\x7f]")
-_OF_THE_SERVER: Final = ("$JS.", "$SYS.")  # not for those who may only publish
 
 
 class Invalid(BadRequest):
@@ -25,7 +25,8 @@ class Invalid(BadRequest):
 class Rules:
     """The strict ones of httpmq, or what NATS itself takes."""
 
-    def __init__(self, relaxed: bool) -> None:
+    def __init__(self, relaxed: bool, inbox_prefix: str = "_INBOX") -> None:
+        self._inbox_prefix = inbox_prefix
         self._name = _RELAXED_NAME if relaxed else _NAME
         self._illegal = _RELAXED_ILLEGAL if relaxed else _ILLEGAL
 
@@ -39,7 +40,9 @@ class Rules:
 
     def is_publishable(self, text: str) -> bool:
         """What may stand in the path of a publish; a wildcard passes, and then nobody takes the message."""
-        return self.is_subject(text) and "" not in text.split(".") and not text.startswith(_OF_THE_SERVER)
+        if not self.is_subject(text) or "" in text.split("."):
+            return False
+        return not is_management(text) and not is_reserved(text, self._inbox_prefix)
 
     def check_name(self, struct: str, field: str, value: str) -> None:
         if not value:

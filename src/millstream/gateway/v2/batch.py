@@ -21,7 +21,7 @@ from millstream.gateway.errors import BadRequest, BodyTooLarge, Disconnected, Ga
 from millstream.gateway.publisher import error_of
 from millstream.gateway.v2.calls import Call, Flow, Reply, cancelled
 from millstream.gateway.v2.message_headers import JsonHeaders, block, from_json, refuse_batches
-from millstream.gateway.v2.names import check_reach, check_subject
+from millstream.gateway.v2.names import check_header_reach, check_reach, check_subject
 from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
@@ -130,6 +130,10 @@ class _Batch:
         self._queue: asyncio.Queue[_Chunk | GatewayError | None] = asyncio.Queue(_CHUNKS_IN_FLIGHT)
         self._longest = call.settings.limits.max_body
         self._published = call.core.published_v2
+        self._looked_at = (
+            "$",
+            call.settings.nats.inbox_prefix[:1],
+        )  # how subjects begin that are not callers'
         self._done = 0
         self._duplicates = 0
         self._failed = 0
@@ -196,7 +200,7 @@ class _Batch:
                 data = line.data
                 if (
                     line.headers is _UNSET
-                    and line.subject[:1] != "$"
+                    and line.subject[:1] not in self._looked_at
                     and not line.msg_id
                     and line.json is line.base64 is _UNSET
                     and data is not _UNSET
@@ -216,6 +220,7 @@ class _Batch:
         pairs = [] if line.headers is _UNSET else from_json(line.headers)
         if pairs:
             refuse_batches(pairs)
+            check_header_reach(pairs, self._call.settings)
         if line.msg_id:
             pairs += from_json({jetstream.MSG_ID: line.msg_id})
         body = body_of(line.data, line.json, line.base64)

@@ -5,9 +5,11 @@ another subject, or match more than was said.  All of it is refused with 400.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from millstream.gateway.errors import BadRequest, PermissionDenied
+from millstream.gateway.reach import is_management, is_reserved
 from millstream.gateway.settings import Group, Settings
 
 _NAME: Final = re.compile(r"[^\x00-\x20\x7f.*>/\\]{1,255}")
@@ -15,7 +17,7 @@ _SUBJECT: Final = re.compile(r"[^\x00-\x20\x7f.]+(?:\.[^\x00-\x20\x7f.]+)*")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00\r\n]*")
 _MAX_SUBJECT: Final = 1024
-_OF_THE_SERVER: Final = ("$JS.", "$SYS.")
+_SUBJECTS_IN_HEADERS: Final = frozenset({"nats-trace-dest", "nats-schedule-target", "nats-schedule-source"})
 
 NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # of _NAME, for the description
 
@@ -36,9 +38,18 @@ def check_subject(subject: str) -> str:
 
 
 def check_reach(subject: str, settings: Settings) -> None:
-    """403 for the server's own subjects where only the data plane is served: they administrate."""
-    if subject.startswith(_OF_THE_SERVER) and Group.MANAGEMENT not in settings.groups:
+    """403 for the server's own subjects: of those that administrate, where only the data plane is served."""
+    if is_reserved(subject, settings.nats.inbox_prefix):
+        raise PermissionDenied(f"{subject} belongs to the server, not to callers of the gateway")
+    if is_management(subject) and Group.MANAGEMENT not in settings.groups:
         raise PermissionDenied(f"{subject} belongs to the management group, which is not served here")
+
+
+def check_header_reach(pairs: Iterable[tuple[str, str]], settings: Settings) -> None:
+    """The same for subjects in headers, to which a server publishes on its own."""
+    for name, value in pairs:
+        if name.lower() in _SUBJECTS_IN_HEADERS:
+            check_reach(value.strip(), settings)
 
 
 def check_filter(subject: str) -> str:

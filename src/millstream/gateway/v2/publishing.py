@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
 from millstream.gateway.errors import BadRequest, LinkDown, NoResponders, PayloadTooLarge
+from millstream.gateway.frames import check_frame
 from millstream.gateway.link import Link, PubAck
 from millstream.gateway.undisturbed import undisturbed
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
@@ -25,7 +26,7 @@ from millstream.gateway.v2.message_headers import (
     refuse_batches,
     to_http,
 )
-from millstream.gateway.v2.names import check_reach, check_subject
+from millstream.gateway.v2.names import check_header_reach, check_reach, check_subject
 from millstream.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Outgoing, decode_base64
 from millstream.jsapi import headers as jetstream
@@ -167,7 +168,10 @@ async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
         envelope = decode(body, Outgoing)
         if encoding is not Encoding.RAW:
             raise BadRequest("an envelope says itself how its body is written")
-        return subject, envelope.body(), headers + from_json(envelope.headers)
+        headers += from_json(envelope.headers)
+        check_header_reach(headers, call.settings)
+        return subject, envelope.body(), headers
+    check_header_reach(headers, call.settings)
     if encoding is Encoding.BASE64:
         body = decode_base64(body)
     return subject, body, headers
@@ -175,8 +179,10 @@ async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
 
 async def send(link: Link, subject: str, body: bytes, headers: Pairs) -> None:
     """Publish without an answer."""
+    pairs = HeaderPairs(headers) if headers else None
+    check_frame(subject, len(body), pairs, link.nats.max_payload)
     try:
-        await link.nats.publish(subject, body, headers=HeaderPairs(headers) if headers else None)
+        await link.nats.publish(subject, body, headers=pairs)
         await undisturbed(link.nats.flush())
     except MaxPayloadError:
         raise PayloadTooLarge from None
