@@ -50,7 +50,7 @@ def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
             name = _SPELLING.get(name) or _capitalised(name)
         else:
             name = _capitalised(name.removeprefix(FREE_PREFIX))
-        found.append((check_header_name(name), check_header_value(_text(raw_value).strip())))
+        found.append((check_header_name(name), check_header_value(_text(raw_value).strip(), name)))
     return found
 
 
@@ -69,9 +69,9 @@ def from_json(headers: Mapping[str, str | list[str]]) -> Pairs:
     for name, value in headers.items():
         check_header_name(name)
         if isinstance(value, str):
-            found.append((name, check_header_value(value)))
+            found.append((name, check_header_value(value, name)))
         else:
-            found += [(name, check_header_value(each)) for each in value]
+            found += [(name, check_header_value(each, name)) for each in value]
     return found
 
 

@@ -17,6 +17,8 @@ _SUBJECT: Final = re.compile(r"[^\x00-\x20\x7f.]+(?:\.[^\x00-\x20\x7f.]+)*")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00\r\n]*")
 _MAX_SUBJECT: Final = 1024
+_MAX_DIGITS: Final = 1000
+_LONG_NUMBER: Final = re.compile(f"[0-9]{{{_MAX_DIGITS + 1}}}")
 _SUBJECTS_IN_HEADERS: Final = frozenset({"nats-trace-dest", "nats-schedule-target", "nats-schedule-source"})
 
 NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # of _NAME, for the description
@@ -73,7 +75,10 @@ def check_header_name(name: str) -> str:
     return name
 
 
-def check_header_value(value: str) -> str:
+def check_header_value(value: str, name: str = "") -> str:
+    """`value`, if the header `name` may have it: servers read the numbers of their own headers."""
     if _HEADER_VALUE.fullmatch(value) is None:
         raise BadRequest("the value of a header can not have line ends in it")
+    if len(value) > _MAX_DIGITS and name.lower().startswith("nats-") and _LONG_NUMBER.search(value):
+        raise BadRequest(f"a number in {name} has more than {_MAX_DIGITS} digits")
     return value
