@@ -155,6 +155,7 @@ class Authenticator:
         self._websocket_maps_certificates = websocket is not None and _maps(websocket.tls)
         self.required = authorization.required
         self.needs_nonce = bool(self._nkeys)
+        self.has_slow_users = any(is_bcrypt(user.password) for user in self._users.values())
 
     def required_for(self, kind: ConnectionType) -> bool:
         """Whether a client of this listener must authenticate, be it as the `no_auth_user`."""

@@ -32,6 +32,7 @@ from millstream.broker.mappings import account_mapping
 from millstream.broker.message_trace import MessageTraces
 from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
+from millstream.broker.password_checks import PasswordChecks
 from millstream.broker.router import Subscription
 from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
@@ -68,6 +69,7 @@ class Broker:
         self.commands = Commands(self)
         self.observer = observer or Observer()
         self.authenticator = Authenticator(broker_options)
+        self.password_checks = PasswordChecks(loop)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(
             maxlen=broker_options.max_closed_clients or _DEFAULT_CLOSED
@@ -338,6 +340,7 @@ class Broker:
     async def close_all(self, reason: CloseReason, grace_s: float) -> None:
         """Close every connection for good; within bounds, let all of them get what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
+        self.password_checks.close()
         for connection in list(self.connections.values()):
             self.close(connection, reason)
         if self._lingering:

@@ -7,13 +7,12 @@
 
 Without authentication a client may skip CONNECT altogether; it is then served as verbose and
 pedantic in the global account.  A second CONNECT starts over: subscriptions go, credentials are
-checked anew.  A bcrypt password is checked in a worker thread while the connection is suspended,
-because it takes longer than everything else the server does in a second.
+checked anew.  A bcrypt password is checked in a worker thread while the connection is suspended, see
+``password_checks``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +23,7 @@ from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import Info, encode
 from millstream.broker.options import ConnectionType
+from millstream.broker.password_checks import PasswordCheck, has_hung_up
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.session import ConnectOptions
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
@@ -129,14 +129,38 @@ def connect(broker: Broker, connection: Connection) -> None:
 def _authenticate(broker: Broker, connection: Connection) -> None:
     candidate = candidate_of(broker.authenticator, connection)
     if candidate is None:
-        _refuse(broker, connection)
+        _refuse_in_time(broker, connection)
     elif candidate.slow:
-        connection.suspended = True
-        connection.transport.pause_reading()
-        checking = broker.loop.run_in_executor(None, candidate.verify)
-        checking.add_done_callback(lambda done: _checked(broker, connection, done))
+        _suspend(connection)
+        check = PasswordCheck(
+            candidate.verify,
+            is_gone=lambda: connection.closed or has_hung_up(connection.transport),
+            done=lambda identity: _checked(broker, connection, identity),
+            gone=lambda: broker.close(connection, CloseReason.CLIENT_CLOSED),
+        )
+        broker.password_checks.submit((connection.session.ip, candidate.identity.user), check)
     else:
-        _decide(broker, connection, candidate.verify())
+        identity = candidate.verify()
+        if identity is None:
+            _refuse_in_time(broker, connection)
+        else:
+            _admit(broker, connection, identity)
+
+
+def _refuse_in_time(broker: Broker, connection: Connection) -> None:
+    """Refuse a user as late as one whose bcrypt password is wrong: time must not tell which users exist."""
+    usual_s = broker.password_checks.usual_s
+    if usual_s <= 0 or not broker.authenticator.has_slow_users or not connection.session.connect.user:
+        _refuse(broker, connection)
+        return
+    _suspend(connection)
+    broker.loop.call_later(usual_s, _checked, broker, connection, None)
+
+
+def _suspend(connection: Connection) -> None:
+    """Take no more input until something is known."""
+    connection.suspended = True
+    connection.transport.pause_reading()
 
 
 def candidate_of(authenticator: Authenticator, connection: Connection) -> Candidate | None:
@@ -164,12 +188,12 @@ def _credentials(connection: Connection) -> Credentials:
     )
 
 
-def _checked(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
-    if connection.closed or done.cancelled():
+def _checked(broker: Broker, connection: Connection, identity: Identity | None) -> None:
+    if connection.closed:
         return
     connection.suspended = False
     connection.transport.resume_reading()
-    _decide(broker, connection, done.result())
+    _decide(broker, connection, identity)
     connection.process()
 
 

@@ -76,7 +76,9 @@ def _check_again(broker: Broker, connection: Connection, previous: Authenticator
     elif _was_checked(handshake.candidate_of(previous, connection), candidate):
         _settle(broker, connection, candidate.identity)
     else:
-        checking = broker.loop.run_in_executor(None, candidate.verify)
+        checking = broker.loop.run_in_executor(
+            None, lambda: None if connection.closed else candidate.verify()
+        )
         checking.add_done_callback(lambda done: _settle_later(broker, connection, done))
 
 

@@ -63,6 +63,9 @@ class FakeFuture:
     def cancelled(self) -> bool:
         return False
 
+    def exception(self) -> BaseException | None:
+        return self._error
+
     def result(self) -> Any:
         if self._error is not None:
             raise self._error
