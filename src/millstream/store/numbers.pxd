@@ -30,6 +30,17 @@ cdef class Numbers(GrowingBuffer):
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cpdef Py_ssize_t first_not_below(self, unsigned long long value) noexcept
     @cython.locals(
+        p="const unsigned char*", width=Py_ssize_t, index=Py_ssize_t, value="unsigned long long",
+        least="unsigned long long",
+    )
+    cpdef bint rise_between(self, unsigned long long first, unsigned long long end) noexcept
+    @cython.locals(
+        p="const unsigned char*", c="unsigned char*", f="unsigned char*", n="unsigned char*",
+        known=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t, value="unsigned int", number="unsigned int",
+        found="unsigned int", marked=Py_ssize_t,
+    )
+    cpdef Py_ssize_t tally(self, unsigned int mask, Numbers counts, Numbers firsts, Numbers lasts) noexcept
+    @cython.locals(
         p="const unsigned char*", f="const unsigned char*", known=Py_ssize_t, index=Py_ssize_t,
         at=Py_ssize_t, number="unsigned int",
     )

@@ -84,6 +84,45 @@ class Numbers(GrowingBuffer):
                 high = middle
         return low
 
+    def rise_between(self, first: int, end: int) -> bool:
+        """Whether each is larger than the one before, the first not below `first`, the last below `end`."""
+        p = self._store
+        width = self.width
+        least = first
+        for index in range(self.count):
+            value = _little(p, 4 * index, 4) if width == 4 else self.at(index)
+            if value < least or value >= end:
+                return False
+            least = value + 1
+        return True
+
+    def tally(self, mask: int, counts: "Numbers", firsts: "Numbers", lasts: "Numbers") -> int:
+        """Count how often each number, cut to `mask`, is there, and note where it stands first and last.
+
+        Returns how many have other bits as well; -1 if a number is not below ``counts.count``.  All numbers
+        have four bytes, and the other lists have zeros.
+        """
+        p = self._store
+        c = counts._store
+        f = firsts._store
+        n = lasts._store
+        known = counts.count
+        marked = 0
+        for index in range(self.count):
+            value = _little(p, 4 * index, 4)
+            number = value & mask
+            if number >= known:
+                return -1
+            if number != value:
+                marked += 1
+            at = 4 * number
+            found = _little(c, at, 4)
+            if found == 0:
+                _put(f, at, index)
+            _put(c, at, found + 1)
+            _put(n, at, index)
+        return marked
+
     def next_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
         """The first index from `start` on whose number, cut to `mask`, has its flag set; else `end`.
 
@@ -127,7 +166,7 @@ def _put(p: bytearray, at: int, value: int) -> None:
     p[at + 3] = (value >> 24) & 0xFF
 
 
-def _little(p: bytes, at: int, width: int) -> int:
+def _little(p: bytes | bytearray, at: int, width: int) -> int:
     if cython.compiled:
         value = p[at]
         if width == 2:

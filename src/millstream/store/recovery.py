@@ -28,7 +28,7 @@ from millstream.store.losses import MOST_LISTED, Damage
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
 from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
-from millstream.store.summary import Summary, decode, load_tables
+from millstream.store.summary import Summary, decode
 
 _log = logging.getLogger("millstream.store")
 
@@ -275,11 +275,8 @@ class Recovery:
         with contextlib.suppress(StoreError):
             summary = decode(self._fs.read_all(path))
         if summary is not None:
-            segment = _empty_segment(summary)
-            load_tables(segment, summary)
-            alive = [
-                seq for ordinal in range(summary.count) if known.is_alive(seq := segment.seq_at(ordinal))
-            ]
+            tables = summary.tables
+            alive = [seq for ordinal in range(summary.count) if known.is_alive(seq := tables.seq_at(ordinal))]
             if alive:
                 gap = Gap(0, summary.log_size, 1, 0, 0)
                 self._report(number, gap, "the segment is missing", len(alive), alive[:MOST_LISTED])

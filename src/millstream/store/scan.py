@@ -122,9 +122,14 @@ def _note(segment: Segment, record: Record, result: Scan) -> None:
         segment.note(record.seq, record.timestamp, b"", False, record.size)
         segment.removals.push(record.seq)
         return
+    at = segment.size
     segment.note_other(record.size)
     if record.kind == _REMOVED or record.kind == _ERASE:
-        removals, _ = unpack_rising(record.payload(), 0, record.seq)
+        try:
+            removals, _ = unpack_rising(record.payload(), 0, record.seq)
+        except (ValueError, OverflowError):  # a sound checksum over something else
+            result.gaps.append(Gap(at, record.size, 1, 0, 0))
+            return
         segment.removals.extend(removals)
         if record.kind == _ERASE:
             result.erase.extend(removals)

@@ -3,6 +3,7 @@ cimport cython
 from millstream.base.buffer cimport GrowingBuffer
 from millstream.store.numbers cimport Numbers
 from millstream.store.segment cimport Segment
+from millstream.store.subject_list cimport SubjectList
 
 cdef unsigned int _HEADER_BIT
 cdef unsigned int _SUBJECT_MASK
@@ -19,5 +20,12 @@ cdef unsigned int _number_at(Segment segment, Py_ssize_t ordinal) noexcept
 cdef int _subject_width(Segment segment)
 @cython.locals(ordinal=Py_ssize_t)
 cdef _put_numbers(GrowingBuffer out, Segment segment, Py_ssize_t width)
-@cython.locals(offsets=Numbers, table=Numbers, others=Numbers, position=Py_ssize_t, count=Py_ssize_t, width=Py_ssize_t)
+@cython.locals(tables=Segment, subjects=SubjectList)
 cpdef load_tables(Segment segment, object summary)
+@cython.locals(
+    offsets=Numbers, table=Numbers, others=Numbers, seqs=Numbers, position=Py_ssize_t, count=Py_ssize_t,
+    width=Py_ssize_t,
+)
+cdef _load(Segment tables, list sums, object layout)
+@cython.locals(counts=Numbers, firsts=Numbers, lasts=Numbers, number=Py_ssize_t)
+cdef bint _sums_are_right(Segment tables, list sums) except -1

@@ -7,7 +7,8 @@ removals; the tables behind them are read when a message of the segment is looke
 narrow as their values allow: a segment of one subject with small messages takes two bytes a message.
 
 The summary is derived: if it is missing, damaged or does not fit its segment's size, it is made again
-from the segment.  ``docs/formats/log.md`` has the bytes.
+from the segment.  A sound checksum is not enough: every number is compared with the others before it is
+used (``_load``), since compiled code reads by them.  ``docs/formats/log.md`` has the bytes.
 """
 
 import struct
@@ -16,13 +17,15 @@ from dataclasses import dataclass
 from millstream.base.buffer import GrowingBuffer
 from millstream.store.checksum import crc32c
 from millstream.store.numbers import Numbers, pack_rising, unpack_rising
-from millstream.store.segment import Segment
+from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 from millstream.store.subject_list import SubjectList
 
 MAGIC = b"MSSUM\x01\x00\x00"
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
 _SUBJECT = struct.Struct("<HIQQ")
 _START = len(MAGIC) + 4
+_LARGEST_SIZE = 0xFFFFFFFF  # of a segment, whose offsets have four bytes
+_LARGEST_SEQ = 0xFFFFFFFFFFFFFFFE
 
 _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
@@ -39,8 +42,21 @@ class SubjectSum:
 
 
 @dataclass(slots=True)
+class Layout:
+    """Where and how wide the tables are in the bytes of a summary."""
+
+    data: bytes
+    at: int
+    sparse: bool
+    size_width: int
+    subject_width: int
+    other_count: int
+    first_offset: int
+
+
+@dataclass(slots=True)
 class Summary:
-    """The part that a restart needs; `data` has the rest."""
+    """The part that a restart needs, and the tables that a segment has while it is read."""
 
     number: int
     start_seq: int
@@ -57,11 +73,8 @@ class Summary:
     times_fall: bool
     subjects: list[SubjectSum]
     removals: list[int]
-    data: bytes
-    tables_at: int
-    sparse: bool
-    size_width: int
-    subject_width: int
+    layout: Layout
+    tables: Segment
 
 
 def encode(segment: Segment, all_bytes: int) -> bytes:
@@ -121,7 +134,7 @@ def decode(data: bytes) -> Summary | None:
         return None
     try:
         return _decode(data)
-    except (ValueError, struct.error):  # a sound checksum over something else
+    except (ValueError, OverflowError, struct.error):  # a sound checksum over something else
         return None
 
 
@@ -145,17 +158,26 @@ def _decode(data: bytes) -> Summary:
         subject_count,
         removal_count,
         with_headers,
-        _,
-        _,
+        other_count,
+        first_offset,
     ) = _FIXED.unpack_from(data, _START)
     position = _START + _FIXED.size
     subjects = []
     for _ in range(subject_count):
         size, messages, first, last = _SUBJECT.unpack_from(data, position)
         position += _SUBJECT.size
+        if size > len(data) - position:
+            raise ValueError("summary is cut short")
         subjects.append(SubjectSum(data[position : position + size], messages, first, last))
         position += size
     removals, position = unpack_rising(data, position, removal_count)
+    tables = Segment(number, start_seq)
+    tables.base_seq, tables.last_seq = base_seq, last_seq
+    tables.size, tables.count, tables.with_headers = log_size, count, with_headers
+    if live_bytes > log_size or marks > ALL_MARKS or floor > _LARGEST_SEQ:
+        raise ValueError("numbers are out of range")
+    layout = Layout(data, position, bool(sparse), size_width, subject_width, other_count, first_offset)
+    _load(tables, subjects, layout)
     return Summary(
         number,
         start_seq,
@@ -172,37 +194,88 @@ def _decode(data: bytes) -> Summary:
         bool(times_fall),
         subjects,
         removals,
-        data,
-        position,
-        bool(sparse),
-        size_width,
-        subject_width,
+        layout,
+        tables,
     )
 
 
 def load_tables(segment: Segment, summary: Summary) -> None:
     """Give a sealed segment its tables back."""
-    data = summary.data
-    count = summary.count
-    position = summary.tables_at
-    other_count, first_offset = _FIXED.unpack_from(data, _START)[-2:]
-    needed = 4 * other_count + count * (summary.size_width + summary.subject_width + 8 * summary.sparse)
-    if len(data) - position < needed + (0 if summary.subject_width else 4):
-        raise ValueError("summary is cut short")
-    others = Numbers(4, data[position : position + 4 * other_count])
-    position += 4 * other_count
-    offsets = Numbers(4)
-    offsets.push_sums(first_offset, data, position, summary.size_width, count)
-    position += count * summary.size_width
-    table = Numbers(4)
-    width = summary.subject_width
-    table.push_shifted(data, position, width, count, _HEADER_BIT)
-    position += count * width if width else 4
-    seqs = Numbers(8, data[position : position + 8 * count]) if summary.sparse else None
     subjects = SubjectList()
     for each in summary.subjects:
         subjects.add(each.subject)
-    segment.load(offsets, table, seqs, others, subjects)
+    tables = summary.tables
+    segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, subjects)
+
+
+def _load(tables: Segment, sums: list[SubjectSum], layout: Layout) -> None:
+    """Fill the tables; ValueError unless all numbers fit together, as those of a segment do."""
+    count, data, position, width = tables.count, layout.data, layout.at, layout.subject_width
+    if not (
+        FILE_HEADER_SIZE <= tables.size <= _LARGEST_SIZE
+        and tables.start_seq <= tables.base_seq
+        and tables.base_seq <= tables.last_seq + 1
+        and tables.last_seq <= _LARGEST_SEQ
+        and layout.size_width in (2, 4)
+        and width in (0, 1, 2, 4)
+    ):
+        raise ValueError("numbers are out of range")
+    needed = 4 * layout.other_count + count * (layout.size_width + 8 * layout.sparse)
+    if len(data) - position != needed + (count * width if width else 4):
+        raise ValueError("tables have another size")
+    others = Numbers(4, data[position : position + 4 * layout.other_count])
+    position += 4 * layout.other_count
+    offsets = Numbers(4)
+    offsets.push_sums(layout.first_offset, data, position, layout.size_width, count)
+    position += count * layout.size_width
+    last_gap = int.from_bytes(data[position - layout.size_width : position], "little") if count else 0
+    table = Numbers(4)
+    table.push_shifted(data, position, width, count, _HEADER_BIT)
+    position += count * width if width else 4
+    seqs = Numbers(8, data[position:]) if layout.sparse else None
+    tables.load(offsets, table, seqs, others, tables.subjects)
+    if not _offsets_are_sound(tables, last_gap):
+        raise ValueError("offsets do not rise to the end of the segment")
+    if not _seqs_are_sound(tables):
+        raise ValueError("sequences do not rise")
+    if not _sums_are_right(tables, sums):
+        raise ValueError("subjects were not counted so")
+
+
+def _offsets_are_sound(tables: Segment, last_gap: int) -> bool:
+    """Whether records begin within the file, one behind the other, and the last one ends with it."""
+    offsets, end = tables.offsets, tables.size
+    if offsets.count and offsets.at(offsets.count - 1) + last_gap != end:
+        return False
+    return offsets.rise_between(FILE_HEADER_SIZE, end) and tables.others.rise_between(FILE_HEADER_SIZE, end)
+
+
+def _seqs_are_sound(tables: Segment) -> bool:
+    """Whether they rise from the first to the last that the segment uses up."""
+    seqs, first, last = tables.seqs, tables.base_seq, tables.last_seq
+    if seqs is None or not tables.count:
+        return tables.count <= last + 1 - first
+    return seqs.at(0) == first and seqs.rise_between(first, last + 1)
+
+
+def _sums_are_right(tables: Segment, sums: list[SubjectSum]) -> bool:
+    """Whether every number is one of a subject, and the messages of each are as many, and where, it says."""
+    known = len(sums)
+    if len({each.subject for each in sums}) != known:
+        return False
+    counts, firsts, lasts = (
+        Numbers(4, bytes(4 * known)),
+        Numbers(4, bytes(4 * known)),
+        Numbers(4, bytes(4 * known)),
+    )
+    if tables.subject_of.tally(_SUBJECT_MASK, counts, firsts, lasts) != tables.with_headers:
+        return False
+    for number, each in enumerate(sums):
+        if each.count == 0 or each.count != counts.at(number):
+            return False
+        if each.first != tables.seq_at(firsts.at(number)) or each.last != tables.seq_at(lasts.at(number)):
+            return False
+    return True
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
 from store_kit import one_record
 
 from millstream.store.numbers import pack_rising
@@ -171,3 +172,14 @@ def test_a_damaged_megabyte_is_passed_in_no_time() -> None:
     segment, _ = scanned(file.damaged(1))
     assert seqs(segment) == [1, 3]
     assert time.process_time() - began < 8  # hundreds if it did
+
+
+@pytest.mark.parametrize("count", [3, 1 << 62, (1 << 63) - 1])
+def test_removals_that_are_fewer_than_announced_are_a_gap(count: int) -> None:
+    file = FileMaker().messages(1, 2)
+    file.add(Kind.REMOVED, count, body=pack_rising([1, 2]))
+    file.messages(3)
+    segment, found = scanned(file.data)
+    assert seqs(segment) == [1, 2, 3]
+    assert segment.removals.to_list() == []
+    assert [gap.offset for gap in found.gaps] == [file.offsets[2]]

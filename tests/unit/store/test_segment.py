@@ -114,7 +114,7 @@ def test_a_summary_gives_the_tables_back(made: Built) -> None:
 def summary_of(segment: Segment) -> tuple[int, int, bool]:
     summary = decode(encode(segment, segment.all_bytes))
     assert summary is not None
-    return summary.size_width, summary.subject_width, summary.sparse
+    return summary.layout.size_width, summary.layout.subject_width, summary.layout.sparse
 
 
 def test_one_subject_takes_no_room_and_small_records_two_bytes() -> None:
