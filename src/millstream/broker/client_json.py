@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.json_text import Kind, Value, read_one
 
@@ -44,8 +45,8 @@ def _plain(value: Value) -> Any:
         case Kind.STRING:
             return value.text
         case Kind.NUMBER:
-            whole = value.raw.removeprefix(b"-").isdigit()
-            return int(value.raw) if whole else float(value.raw)
+            whole = read_integer(value.raw)
+            return whole if whole is not None else float(value.raw)
         case Kind.BOOL:
             return value.raw == b"true"
         case Kind.NULL:

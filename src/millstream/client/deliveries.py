@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from millstream.base.decimals import read_whole
 from millstream.jsapi.headers import CONSUMER_STALLED, LAST_CONSUMER, LAST_STREAM
 
 # The names under which nats-py gives the parts of a status line.
@@ -51,4 +52,4 @@ def read_control(headers: Mapping[str, str] | None, reply: str) -> Control | Non
 
 def _number(text: str | None) -> int:
     """Documents show heartbeats with an empty sequence, for none."""
-    return int(text) if text and text.isascii() and text.isdigit() else 0
+    return (read_whole(text) if text else None) or 0

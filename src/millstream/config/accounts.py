@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millstream.base.decimals import read_whole
 from millstream.base.nkeys import KeyKind, NkeyError, decode
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
@@ -270,8 +271,8 @@ def _read_destination(entry: Entry, notes: Notes) -> MapDestination:
 
 def _read_weight(entry: Entry, notes: Notes) -> int:
     data = entry.value.data
-    if isinstance(data, str) and data.removesuffix("%").isdecimal():
-        weight = int(data.removesuffix("%"))
+    if isinstance(data, str) and read_whole(data.removesuffix("%")) is not None:
+        weight = read_whole(data.removesuffix("%")) or 0
     else:
         weight = integer(entry, notes)
     if not 0 <= weight <= 100:

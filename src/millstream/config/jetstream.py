@@ -7,6 +7,7 @@ and knows only K, M, G and T.
 import re
 from typing import Any, Final
 
+from millstream.base.decimals import read_integer
 from millstream.config.errors import Notes
 from millstream.config.fields import (
     between,
@@ -76,7 +77,7 @@ def _read_size(entry: Entry, notes: Notes) -> int | None:
                 entry,
                 f'"{data}" is not a size: a size in quotes must end in K, M, G or T; or remove the quotes',
             )
-        size = int(match[1]) << 10 * ("KMGT".index(match[2]) + 1)
+        size = (read_integer(match[1]) or 0) << 10 * ("KMGT".index(match[2]) + 1)
     else:
         raise wrong(entry, "a size")
     return size if size >= 0 else None  # negative: as much as there is

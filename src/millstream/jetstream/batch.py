@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.decimals import read_whole
 from millstream.jetstream.batch_checks import BatchChecks, requires_more
 from millstream.jetstream.incoming import Incoming
 from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
@@ -76,11 +77,11 @@ class Batches:
             raise ApiError(Err.ATOMIC_PUBLISH_DISABLED)
         if len(batch_id) > MAX_BATCH_ID_BYTES:
             raise ApiError(Err.ATOMIC_PUBLISH_INVALID_BATCH_ID)
-        number = headers.find(message.block, _SEQUENCE) or b""
-        if not number.isdigit() or int(number[:21]) >= 2**64:
+        number = read_whole(headers.find(message.block, _SEQUENCE) or b"")
+        if number is None or number >= 2**64:
             raise ApiError(Err.ATOMIC_PUBLISH_MISSING_SEQUENCE)
         commit = headers.find(message.block, _COMMIT)
-        self._stage(batch_id, int(number), message, commit)
+        self._stage(batch_id, number, message, commit)
         if commit is not None:
             messages = self._close(batch_id).messages
             last = messages[-1] = _incoming(messages[-1])

@@ -7,9 +7,9 @@ is refused.  Order and texts are the reference's, which differ here and there fr
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.decimals import BEYOND, read_integer, read_whole
 from millstream.jetstream import reading, ttl
 from millstream.jetstream.counter import Sum, increment_of
 from millstream.jetstream.incoming import Incoming
@@ -29,7 +29,6 @@ _EXPECTED_LAST_SEQUENCE: Final = names.EXPECTED_LAST_SEQUENCE.encode()
 _EXPECTED_LAST_SUBJECT_SEQUENCE: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode()
 _EXPECTED_SUBJECT: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT.encode()
 _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
-_LEVEL: Final = re.compile(rb"[+-]?[0-9]+")
 
 
 class BatchChecks:
@@ -155,9 +154,11 @@ class BatchChecks:
 
 def requires_more(level: bytes) -> bool:
     """Whether a message asks for a later version of the API than this, or for something that is none."""
-    return _LEVEL.fullmatch(level) is None or int(level[:18]) > API_LEVEL
+    number = read_integer(level)
+    return number is None or number > API_LEVEL
 
 
 def _number(text: bytes) -> int:
     """A sequence in a header; -1 for what is none."""
-    return int(text) if text.isdigit() and len(text) <= 20 else -1
+    number = read_whole(text)
+    return -1 if number is None or number >= BEYOND else number

@@ -38,6 +38,7 @@ _INCOMPATIBLE: Final = (
 )
 NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
 _KEPT: Final = 4096  # sums of messages that could be read from the log instead
+_MOST_DIGITS: Final = 64 * 1024  # of a sum: an increment stands in a header
 _DIGITS: Final = 4000  # Python converts at most 4300 at once
 
 
@@ -115,6 +116,8 @@ def _read(block: bytes, payload: bytes) -> Sum:
     except JsonError:
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
     sources = headers.find(block, _SOURCES) if block else None
+    if len(value) > _MOST_DIGITS:
+        raise ApiError(Err.MESSAGE_COUNTER_BROKEN)
     return Sum(parse_number(value) if NUMBER.fullmatch(value) else 0, sources or b"")
 
 
@@ -124,7 +127,7 @@ def _has_parts(sources: bytes) -> bool:
         return False
     try:
         parts = json.loads(sources)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
     if not isinstance(parts, dict) or not all(isinstance(each, dict) for each in parts.values()):
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.decimals import BEYOND, read_whole
 from millstream.jetstream import ttl
 from millstream.jetstream.batch import BATCH_ID
 from millstream.jetstream.counter import increment_of
@@ -278,4 +279,5 @@ def _text(value: bytes) -> str:
 
 def _number(text: bytes) -> int:
     """A sequence in a header; -1 for what is none."""
-    return int(text) if text.isdigit() and len(text) <= 20 else -1
+    number = read_whole(text)
+    return -1 if number is None or number >= BEYOND else number

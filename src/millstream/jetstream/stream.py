@@ -29,6 +29,7 @@ from millstream.jetstream.ttl import Expiry
 from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time
+from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
 from millstream.protocol.replies import Replies
@@ -353,6 +354,8 @@ class Stream:
         """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
+        if below > LARGEST_SEQ:
+            raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
         purged = self.retention.purge(subject, below, keep)
         self.consumers.purged(subject)
         self._purged = self._purged or not (below or keep or subject not in (None, b">"))

@@ -12,7 +12,13 @@ from typing import Final
 from millstream.jetstream.stream_config_limits import StreamLimits
 from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.limits import MAX_DESCRIPTION_BYTES, MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_REPLICAS
+from millstream.jsapi.limits import (
+    LARGEST_SEQ,
+    MAX_DESCRIPTION_BYTES,
+    MAX_METADATA_BYTES,
+    MAX_NAME_BYTES,
+    MAX_REPLICAS,
+)
 from millstream.jsapi.stream_types import StreamConfig
 
 _MILLISECOND: Final = 1_000_000
@@ -81,6 +87,8 @@ def _complete_counts(config: StreamConfig, *, pedantic: bool) -> None:
             raise pedantic_refusal(f"{field} must be set to -1")
         if value == 0 or value < -1:
             setattr(config, field, -1)
+    if config.first_seq > LARGEST_SEQ:
+        raise invalid(f"first sequence can not be larger than {LARGEST_SEQ}")
 
 
 def _check_age(config: StreamConfig) -> None:

@@ -16,6 +16,7 @@ import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.decimals import read_wrapped
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
@@ -62,7 +63,7 @@ def parse_ttl(text: str) -> int:
 def _plain_seconds(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ApiError(Err.MESSAGE_TTL_INVALID)
-    seconds = int(text) % _INT64  # too many digits wrap around in the reference
+    seconds = read_wrapped(text)  # too many digits wrap around in the reference
     if seconds >= _INT64 // 2:
         raise ApiError(Err.MESSAGE_TTL_INVALID)
     return seconds

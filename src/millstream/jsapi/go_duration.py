@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from millstream.base.decimals import read_whole
 from millstream.base.errors import MillstreamError
 
 _SECOND: Final = 1_000_000_000
@@ -18,6 +19,7 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MOST: Final = 2**63 - 1
+_FRACTION_DIGITS: Final = 18  # more change nothing: of an hour, they are less than a nanosecond
 
 
 class DurationError(MillstreamError):
@@ -33,9 +35,9 @@ def parse_duration(text: str) -> int:
     total, at = 0, 0
     while found := _PART.match(rest, at):
         unit = _UNITS[found[3]]
-        total += int(found[1] or "0") * unit
-        if found[2]:
-            total += int(found[2]) * unit // 10 ** len(found[2])
+        total += (read_whole(found[1] or "0") or 0) * unit
+        fraction = found[2][:_FRACTION_DIGITS] if found[2] else "0"
+        total += int(fraction) * unit // 10 ** len(fraction)
         at = found.end()
     if not rest or at < len(rest) or total > _MOST:
         raise DurationError(f'time: invalid duration "{text}"')

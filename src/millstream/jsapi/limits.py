@@ -8,6 +8,9 @@ NAMES_PER_PAGE: Final = 1024  # of STREAM.NAMES and CONSUMER.NAMES
 INFOS_PER_PAGE: Final = 256  # of STREAM.LIST and CONSUMER.LIST
 SUBJECTS_PER_PAGE: Final = 100_000  # of STREAM.INFO
 
+# No request, archive or origin moves a stream beyond it; from there on every message finds a sequence.
+LARGEST_SEQ: Final = 2**63 - 1
+
 MAX_NAME_BYTES: Final = 255
 MAX_DESCRIPTION_BYTES: Final = 4 * 1024
 MAX_METADATA_BYTES: Final = 128 * 1024  # keys and values together

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
 
 _INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,19}")
@@ -183,14 +184,12 @@ def _argument(token: str, text: str) -> int:
 
 
 def _integer(text: str) -> int | None:
-    if _INTEGER.fullmatch(text) is None:
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
+    number = read_integer(text)
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def _partition(key: bytes, buckets: int) -> bytes:
-    if buckets == 0:
+    if buckets & 0xFFFFFFFF == 0:
         return b"0"
     digest = 0x811C9DC5  # FNV-1a, 32 bits
     for byte in key:

@@ -23,13 +23,13 @@ from millstream.jetstream.archive.errors import ArchiveError, ended, first_json,
 from millstream.jetstream.archive.framing import FrameReader
 from millstream.jetstream.archive.messages import LoadLimits, MessageLoader
 from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.stream_types import StreamState
 from millstream.store.log import Log
 
 _AT_ONCE: Final = 64  # messages; then other threads may go on: the interpreter would let them wait for 5 ms
 _WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes that gather before they are written
 _CONSUMERS: Final = "consumers/"
-_LARGEST_SEQ: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ def _check_state(state: StreamState) -> None:
     first, last = state.first_seq, state.last_seq
     if state.consumer_count < 0:
         problem = "negative consumer count"
-    elif max(first, last) > _LARGEST_SEQ:
+    elif max(first, last) > LARGEST_SEQ:
         problem = "sequence out of range"
     elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
         problem = "inconsistent message count or sequence range"

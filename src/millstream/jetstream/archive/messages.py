@@ -13,6 +13,7 @@ from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
 from millstream.jetstream.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
+from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.store.log import Log
 from millstream.store.record import MAX_SUBJECT
 
@@ -23,7 +24,7 @@ _MARK_MSG_ID = MARK_MSG_ID
 _MARK_TTL = MARK_TTL
 _MARK_SCHEDULE = MARK_SCHEDULE
 _NS = 1_000_000_000
-_LARGEST_SEQ = 2**63 - 1
+_LARGEST_SEQ = LARGEST_SEQ
 _SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a line of its own
 
 
@@ -107,6 +108,8 @@ class MessageLoader:
 
     def skip_to(self, seq: int, timestamp: int = 0) -> None:
         """Everything up to and including `seq` was used, at a time that may be known."""
+        if seq > _LARGEST_SEQ:
+            raise ArchiveError(f"message sequence {seq} out of range")
         if seq > self.log.last_seq:
             last = self.log.last_timestamp
             self.log.skip_to(seq, timestamp if timestamp > last else last)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from millstream.base.decimals import read_integer
 from millstream.jetstream.consumers.acks import AckSink, AckSubject
 from millstream.jetstream.consumers.keeper import NoKeeper
 from millstream.jetstream.consumers.nak_delay import delay_of
@@ -36,7 +37,7 @@ class Acknowledging:
         """The configuration of the consumer, or of its stream, is another."""
         consumer = self._consumer
         frequency = consumer.config.sample_freq
-        self._sample_percent = int(frequency.removesuffix("%")) if frequency else 0
+        self._sample_percent = read_integer(frequency.removesuffix("%")) or 0
         self.sink.plain = (
             consumer.config.ack_policy is AckPolicy.EXPLICIT
             and not self._sample_percent

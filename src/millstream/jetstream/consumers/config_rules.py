@@ -9,6 +9,7 @@ Not here: other consumers of the stream and what an update may change (config), 
 import re
 from typing import Final
 
+from millstream.base.decimals import read_integer
 from millstream.jetstream.consumers.config_defaults import FLOW_CONTROL_ACK_HEARTBEAT, ConsumerLimits
 from millstream.jetstream.stream_config_values import invalid, valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -23,7 +24,6 @@ from millstream.subjects.tokens import is_literal, valid_subject
 
 _MILLISECOND: Final = 1_000_000
 _SHORTEST_HEARTBEAT: Final = 100 * _MILLISECOND
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _INTEGER_END: Final = 2**63
 _GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 _BAD_SUBJECT: Final = "invalid subject"
@@ -213,11 +213,12 @@ def _check_sampling(frequency: str) -> None:
     if not frequency:
         return
     number = frequency.removesuffix("%")
-    if not _INTEGER.fullmatch(number):
+    percent = read_integer(number)
+    if percent is None:
         complaint = f"strconv.Atoi: parsing {quoted(number)}: invalid syntax"
-    elif not -_INTEGER_END <= int(number) < _INTEGER_END:
+    elif not -_INTEGER_END <= percent < _INTEGER_END:
         complaint = f"strconv.Atoi: parsing {quoted(number)}: value out of range"
-    elif int(number) < 0:
+    elif percent < 0:
         complaint = "<nil>"  # the number could be read, so there is nothing to complain of
     else:
         return

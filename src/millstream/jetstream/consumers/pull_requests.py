@@ -8,11 +8,11 @@ so the short way never has an opinion of its own.
 One request per batch of messages, so compiled.  Not here: who is served when (`pulls`).
 """
 
-import re
 from typing import Annotated, Final
 
 import msgspec
 
+from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jsapi import headers as names
@@ -27,7 +27,6 @@ _UNRANKED = UNRANKED
 _MOST: Final = 2**63 - 1
 _LARGEST_HEARTBEAT: Final = 2**62  # so that the next one is a time that can be told
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
-_INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
 # What Go calls white space.
 _BLANKS: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -123,8 +122,10 @@ def _parse_odd(reply: bytes, body: bytes, now_ns: int) -> PullRequest:
         except JsonError as error:
             raise PullRefused(pull_statuses.bad_request(str(error))) from None
         return _formal(reply, asked, now_ns)
-    batch = int(body) if _INTEGER.fullmatch(body) and len(body) < 100 else 1
-    return PullRequest(reply, batch if -_MOST <= batch <= _MOST else 1, 0, 0, 0, False, now_ns)
+    batch = read_integer(body)
+    if batch is None or not -_MOST <= batch <= _MOST:
+        batch = 1
+    return PullRequest(reply, batch, 0, 0, 0, False, now_ns)
 
 
 def _formal(reply: bytes, asked: _PlainBody | requests.PullRequest, now_ns: int) -> PullRequest:
@@ -157,4 +158,5 @@ def _level_is_too_high(block: bytes) -> bool:
     wanted = header_block.find(block, _REQUIRED_LEVEL)
     if not wanted:
         return False
-    return not _INTEGER.fullmatch(wanted) or int(wanted) > API_LEVEL
+    level = read_integer(wanted)
+    return level is None or level > API_LEVEL

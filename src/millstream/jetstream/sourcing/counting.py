@@ -68,7 +68,7 @@ def _where_from(message: Incoming) -> tuple[str, str]:
 def _parts(sources: bytes) -> dict[str, dict[str, str]]:
     try:
         parts: Any = json.loads(sources) if sources else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
     if not isinstance(parts, dict) or not all(isinstance(each, dict) for each in parts.values()):
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN)

@@ -12,6 +12,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base.decimals import read_whole
 from millstream.jetstream.sourcing import life as times
 from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
 from millstream.jetstream.sourcing.life import Event, Life, State
@@ -22,6 +23,7 @@ from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.errors import ApiError, Err, ErrorBody
 from millstream.jsapi.go_time import Time
+from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.stream_types import ExternalStream, StreamSourceInfo
 from millstream.protocol import headers
 
@@ -203,12 +205,17 @@ class Inflow:
         try:
             answer: Any = json.loads(request.payload)
             error = answer.get("error")
-        except (ValueError, AttributeError):
+            delivered = _delivered(answer)
+        except (ValueError, AttributeError, RecursionError):
             self._refused(ApiError(Err.INVALID_JSON, err="not an answer").body)
             return
         if error:
             self._take_error(error)
-        elif not answer.get("name") or not isinstance(answer.get("config"), dict):
+        elif (
+            not answer.get("name")
+            or not isinstance(answer["name"], str)
+            or not isinstance(answer.get("config"), dict)
+        ):
             self._refused(self._setup_error("invalid consumer create response"))
         elif self._lacks_acks(answer["config"]):
             is_mirror = self.origin.kind is Kind.MIRROR
@@ -220,7 +227,7 @@ class Inflow:
                 ).body
             )
         else:
-            self._accepted(answer, headers.find(request.headers, _IDENTITY) or b"")
+            self._accepted(answer, delivered, headers.find(request.headers, _IDENTITY) or b"")
 
     def _setup_error(self, text: str) -> ErrorBody:
         is_mirror = self.origin.kind is Kind.MIRROR
@@ -233,8 +240,9 @@ class Inflow:
             AckPolicy.FLOW_CONTROL.value
         )
 
-    def _take_error(self, error: dict[str, Any]) -> None:
-        code = error.get("err_code", 0)
+    def _take_error(self, error: Any) -> None:
+        found = error if isinstance(error, dict) else {}
+        code = _small(found.get("err_code"))
         if code == _OTHER_IDENTITY and self.origin.kind is Kind.SOURCE:
             self.intake.sseq = 0
             self.identity = ""
@@ -248,21 +256,22 @@ class Inflow:
             self._dialect = _DIALECTS[_DIALECTS.index(self._dialect) + 1]
             self._send()
             return
-        self._refused(ErrorBody(error.get("code", 0), code, error.get("description", "")))
+        self._refused(ErrorBody(_small(found.get("code")), code, str(found.get("description", ""))))
 
-    def _accepted(self, answer: dict[str, Any], identity: bytes) -> None:
+    def _accepted(self, answer: dict[str, Any], delivered: int, identity: bytes) -> None:
         self._step(Event.ACCEPTED)
         self._cancel()
         self._world.release(self._reply)
         self._reply = None
-        delivered = int((answer.get("delivered") or {}).get("stream_seq", 0))
         if self.origin.kind is Kind.MIRROR:
             self._catch_up(delivered)
         else:
             self._know(identity.decode(errors="replace"))
             self.intake.sseq = max(self.intake.sseq, delivered)
         durable = self.origin.config.consumer
-        deliver = answer["config"].get("deliver_subject", "") if durable is None else durable.deliver_subject
+        deliver = (
+            str(answer["config"].get("deliver_subject", "")) if durable is None else durable.deliver_subject
+        )
         self.intake.open(answer["name"].encode())
         self._lives()
         self._watch_silence()
@@ -335,7 +344,7 @@ class Inflow:
             self._stream.after_commit(lambda: self._world.publish(reply, b"", headers=answer))
             return
         last = headers.find(block, _LAST_CONSUMER)
-        if last and last.isdigit() and int(last) > 0 and int(last) != intake.dseq:
+        if last and (read_whole(last) or intake.dseq) != intake.dseq:
             intake.interrupt()
             return
         stalled = headers.find(block, _STALLED)
@@ -360,3 +369,16 @@ class Inflow:
             filter_subject=config.filter_subject,
             subject_transforms=config.subject_transforms,
         )
+
+
+def _delivered(answer: dict[str, Any]) -> int:
+    """The last sequence that the consumer has passed; ValueError if no stream can have it."""
+    place = answer.get("delivered")
+    seq = place.get("stream_seq", 0) if isinstance(place, dict) else 0
+    if not isinstance(seq, int) or not 0 <= seq <= LARGEST_SEQ:
+        raise ValueError("no sequence of a stream")
+    return seq
+
+
+def _small(number: Any) -> int:
+    return number if isinstance(number, int) and 0 <= number < 2**31 else 0
