@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+
+from millstream.base.owned import visible
 
 _LINE_EVERY_S: Final = 10.0
 
@@ -50,7 +53,8 @@ class Bars:
     def begin(self, stream: str, step: str, total: int) -> None:
         task = self._tasks.get((stream, step))
         if task is None:
-            self._tasks[stream, step] = self._progress.add_task(f"{step} {stream}", total=total or None)
+            title = f"{step} {escape(visible(stream))}"
+            self._tasks[stream, step] = self._progress.add_task(title, total=total or None)
         else:
             self._progress.reset(task, total=total or None)
 
@@ -63,7 +67,7 @@ class Bars:
         self._progress.update(task, completed=total or 1, total=total or 1)
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, highlight=False, markup=False)
+        self._progress.console.print(visible(text), highlight=False, markup=False)
 
 
 class Lines:
@@ -97,7 +101,7 @@ class Lines:
         self.say(f"{step} of stream {stream} is done")
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 class Quiet(Lines):

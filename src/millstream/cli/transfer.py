@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from millstream.base.errors import MillstreamError
+from millstream.base.owned import visible
 from millstream.cli.archives import FORM
 from millstream.cli.connecting import Target, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
@@ -29,7 +30,11 @@ def run(work: Coroutine[Any, Any, int]) -> None:
     try:
         code = asyncio.run(work)
     except MillstreamError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        code = 1
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        text = visible(f"{type(error).__name__}: {error}")
+        print(f"error: an answer of the server makes no sense ({text})", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -41,7 +46,7 @@ def show(report: dict[str, Any], lines: list[str], *, json: bool) -> None:
     if json:
         print(json_text.dumps(report, indent=2))
     else:
-        print("\n".join(lines))
+        print("\n".join(visible(line) for line in lines))
 
 
 def size_text(count: float) -> str:
@@ -97,6 +102,7 @@ def backup(
             with progress_for(json=json) as progress:
                 for name in names:
                     try:
+                        _refuse_same_folder(folder, name, [each["stream"] for each in reports])
                         done = await back_up(api, name, folder / name, FORM, progress, options)
                     except TransferError as error:
                         reports.append({"stream": name, "error": str(error)})
@@ -106,6 +112,14 @@ def backup(
         return 1 if any("error" in each for each in reports) else 0
 
     run(work())
+
+
+def _refuse_same_folder(folder: Path, name: str, before: list[str]) -> None:
+    """Keep two streams of one backup apart where a file system does not: `orders` and `ORDERS`."""
+    path = folder / name
+    for other in (each for each in before if each.casefold() == name.casefold()):
+        if path.exists() and (folder / other).exists() and path.samefile(folder / other):
+            raise TransferError(f"{path}: stream {other} was just written there")
 
 
 def _backup_lines(reports: list[dict[str, Any]]) -> list[str]:

@@ -14,15 +14,23 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from millstream.jsapi.names import API_PREFIX, domain_api_prefix
-from millstream.transfer.errors import RequestRefused, ServerLost, refusal
+from millstream.transfer.answers import (
+    Json,
+    NotBelieved,
+    checked_consumer,
+    checked_message,
+    checked_name,
+    checked_stream,
+    read_answer,
+)
+from millstream.transfer.errors import RequestRefused, ServerLost
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 _NO_MESSAGE: Final = 10037
 _LOOKS: Final = 3
 _LOOK_AGAIN_S: Final = 0.5
 _SERVER_FAULT: Final = 500
-
-Json = dict[str, Any]
+_MOST_LISTED: Final = 1_000_000  # streams or consumers
 
 
 class JetStreamApi:
@@ -76,11 +84,13 @@ class JetStreamApi:
         return await self.look("INFO")
 
     async def stream_names(self) -> list[str]:
-        return [name async for name in self._pages("STREAM.NAMES", "streams")]
+        return [checked_name(name) async for name in self._pages("STREAM.NAMES", "streams")]
 
     async def stream(self, name: str, *, deleted: bool = False) -> Json:
         """Configuration and state; with `deleted`, also which sequences are missing."""
-        return await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
+        info = await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
+        checked_stream(info, name)
+        return info
 
     async def update_stream(self, config: Json) -> Json:
         return await self.ask(f"STREAM.UPDATE.{config['name']}", config)
@@ -103,16 +113,15 @@ class JetStreamApi:
             if error.code == _NO_MESSAGE:
                 return None
             raise
-        message: Json = answer["message"]
-        return message
+        return checked_message(answer.get("message"), seq)
 
     # -- consumers --------------------------------------------------------------------------------
 
     async def consumers(self, stream: str) -> list[Json]:
-        return [info async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
+        return [checked_consumer(info) async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
 
     async def consumer(self, stream: str, name: str) -> Json:
-        return await self.look(f"CONSUMER.INFO.{stream}.{name}")
+        return checked_consumer(await self.look(f"CONSUMER.INFO.{stream}.{name}"), name)
 
     async def create_consumer(self, stream: str, config: Json) -> Json:
         """Make the consumer, or give it this configuration."""
@@ -136,25 +145,22 @@ class JetStreamApi:
         return f"{self.prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
 
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
+        """Everything in a list that is told in pages; NotBelieved if it has no end."""
+        seen: set[str] = set()
         offset = 0
         while True:
             answer = await self.look(verb, {"offset": offset})
-            found = answer.get(field) or []
+            found, total = answer.get(field) or [], answer.get("total", 0)
+            if not isinstance(found, list) or type(total) is not int:
+                raise NotBelieved(f"{verb}: the answer has no list of {field}")
+            before = len(seen)
             for each in found:
-                yield each
+                key = json.dumps(each["name"] if isinstance(each, dict) and "name" in each else each)
+                if key not in seen:
+                    seen.add(key)
+                    yield each
             offset += len(found)
-            if not found or offset >= answer.get("total", 0):
+            if not found or offset >= total:
                 return
-
-
-def read_answer(data: bytes) -> Json:
-    """What an answer says; RequestRefused if it is an error."""
-    try:
-        answer = json.loads(data)
-    except ValueError as error:
-        raise ServerLost(f"the answer can not be read: {error}") from error
-    if not isinstance(answer, dict):
-        raise ServerLost("the answer is no object")
-    if answer.get("error"):
-        raise refusal(answer["error"])
-    return answer
+            if len(seen) == before or len(seen) > _MOST_LISTED:
+                raise NotBelieved(f"{verb}: the list of {field} has no end")

@@ -22,10 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from millstream.transfer.answers import checked_name, checked_state, shown
 from millstream.transfer.errors import TransferError
 
 _HEAD: Final = struct.Struct("<QqQQQ")
 _CONSUMERS: Final = "consumers/"
+_MOST_NOTED: Final = 256 * 1024 * 1024  # bytes of state and consumers, which are kept
 _EVERYTHING: Final = 2**64
 
 
@@ -118,13 +120,15 @@ class ArchiveReading:
         self._known = False
         self._ended = False
         self._digest = hashlib.sha256()
+        self._noted = 0  # bytes of entries that are no messages
         self.summary = Summary()
 
     @property
     def has_consumers(self) -> bool:
         """Whether everything that stands before the messages was read."""
         summary = self.summary
-        return bool(summary.state) and len(summary.consumers) >= summary.state.get("consumer_count", 0)
+        count = summary.state.get("consumer_count", 0)
+        return bool(summary.state) and (type(count) is not int or len(summary.consumers) >= count)
 
     def feed(self, data: bytes) -> None:
         try:
@@ -184,16 +188,21 @@ class ArchiveReading:
         self._digest.update(memoryview(entries.buf)[start:end])
 
     def _note(self, name: str, body: bytes) -> None:
+        self._noted += len(body)
+        if self._noted > _MOST_NOTED:
+            raise BadArchive(f"its consumers take more than {_MOST_NOTED} bytes")
         try:
             found = json.loads(body)
-        except ValueError as error:
-            raise BadArchive(f"{name} can not be read: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise BadArchive(f"{shown(name)} can not be read: {shown(str(error))}") from error
         if name == "state.json":
-            self.summary.state = found
+            self.summary.state = checked_state(found, name)
         elif name.startswith(_CONSUMERS):
-            self.summary.consumers[name.removeprefix(_CONSUMERS)] = found
+            if not isinstance(found, dict):
+                raise BadArchive(f"{shown(name)} is no object")
+            self.summary.consumers[checked_name(name.removeprefix(_CONSUMERS), "consumer")] = found
         else:
-            raise BadArchive(f"nobody knows what {name} is")
+            raise BadArchive(f"nobody knows what {shown(name)} is")
 
 
 class ArchiveWriting:

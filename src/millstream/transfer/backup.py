@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from millstream.jsapi.go_time import Time, format_time
+from millstream.transfer.answers import NotBelieved
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading
 from millstream.transfer.folder import Backup, BackupWriter
@@ -82,6 +83,11 @@ async def back_up(
                 messages = max(snapshot.state["messages"], 1)
                 progress.advance(stream, STEP, total * reading.summary.messages // messages)
         summary = reading.finish()
+        if not summary.older_form and summary.messages != snapshot.state["messages"]:
+            raise NotBelieved(
+                f"snapshot of stream {stream}: the server told of {snapshot.state['messages']} messages "
+                f"and sent {summary.messages}"
+            )
         backup = await asyncio.to_thread(
             writer.commit,
             snapshot.config,

@@ -16,7 +16,8 @@ from typing import Any, Final
 from nats.errors import Error as NatsError
 
 from millstream.jsapi.ack_subject import read_ack_subject
-from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost, TransferError
 
 _RESETTABLE: Final = ("all", "by_start_sequence", "by_start_time")

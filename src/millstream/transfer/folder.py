@@ -10,6 +10,8 @@ archive is compared with the state that the server told.
 A backup is written beside its place, in ``.<name>.partial``, synced, and renamed when it is whole.  What is
 found under its own name is therefore whole, and what a crash leaves behind is removed by the next backup.
 One that is replaced is ``.<name>.old`` for a moment; if a crash leaves nothing else, it still counts.
+
+Only a backup is ever replaced: a folder with a sound ``backup.json`` and nothing else than these two files.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
+from millstream.base.owned import Owned, few
+from millstream.transfer.answers import is_name, shown
 from millstream.transfer.archive import ArchiveForm, ArchiveReading, BadArchive, Summary
 from millstream.transfer.errors import BadBackup, TransferError
 
@@ -34,6 +37,7 @@ ARCHIVE: Final = "stream.tar.s2"
 _OURS: Final = "millstream"
 _PARTIAL: Final = ".partial"
 _OLD: Final = ".old"
+_FILES: Final = Owned(r"backup\.json|stream\.tar\.s2")
 _READ_AT_ONCE: Final = 256 * 1024
 _SYNC_EVERY: Final = 64 * 1024 * 1024  # so that the last sync has little left to do
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "first_ts", "last_ts")
@@ -110,11 +114,13 @@ def open_backup(path: Path) -> Backup:
         found = json.loads(meta.read_bytes())
     except FileNotFoundError:
         raise BadBackup(path, f"there is no backup here ({META} is missing)") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadBackup(meta, f"can not be read: {error}") from error
     config = found.get("config") if isinstance(found, dict) else None
     if not isinstance(config, dict) or not config.get("name") or not isinstance(found.get("state"), dict):
         raise BadBackup(meta, "it does not say which stream this is")
+    if not is_name(config["name"]):
+        raise BadBackup(meta, f"no stream can have the name '{shown(config['name'])}'")
     if not (path / ARCHIVE).is_file():
         raise BadBackup(path, f"{ARCHIVE} is missing")
     seal = found.get(_OURS)
@@ -171,8 +177,9 @@ class BackupWriter:
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._check_replaceable()
             self._partial.mkdir(mode=0o700, exist_ok=True)
-            self._file = (self._partial / ARCHIVE).open("ab")
+            self._file = open(self._partial / ARCHIVE, "ab", opener=_no_link)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not self._file_is_ours():
                 raise BlockingIOError
@@ -189,6 +196,17 @@ class BackupWriter:
             self._leave()
             raise TransferError(f"{self.path}: there is a backup already; --force replaces it")
         return self
+
+    def _check_replaceable(self) -> None:
+        """Refuse to take the place of anything that is not provably a backup."""
+        for path in (self._partial, _replaced(self.path), self.path):
+            if path.is_symlink() or (path.exists() and not path.is_dir()):
+                raise TransferError(f"{path}: it is no folder, and is left alone")
+            others = _FILES.strangers(path) if path.exists() else []
+            if others and (path != self.path or self._replace):
+                raise TransferError(f"{path}: it holds what no backup has, and is left alone: {few(others)}")
+        if self._replace and self.path.exists() and any(self.path.iterdir()):
+            open_backup(self.path)
 
     def _file_is_ours(self) -> bool:
         """Or another was done before we had the lock, and the file is part of its backup now."""
@@ -241,7 +259,7 @@ class BackupWriter:
     def _put_in_place(self) -> None:
         old = _replaced(self.path)
         if self.path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            _FILES.remove(old)
             self.path.rename(old)
         self._partial.rename(self.path)
         _sync_folder(self.path.parent)
@@ -260,13 +278,18 @@ class BackupWriter:
         self._leave()
 
     def _leave(self) -> None:
-        shutil.rmtree(self._partial, ignore_errors=True)  # not the new backup, if all went well
+        with suppress(OSError):
+            _FILES.remove(self._partial)  # not the new backup, if all went well
         self._close()
 
     def _close(self) -> None:
         if self._file is not None:
             with suppress(OSError):  # what could not be written is tried once more
                 self._file.close()
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _sync_folder(path: Path) -> None:

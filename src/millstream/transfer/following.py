@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from millstream.jsapi.go_time import parse_time
-from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveWriting
 from millstream.transfer.errors import CopyDiffers, RequestRefused, ServerLost, StreamMissing, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
@@ -204,8 +205,8 @@ class Follower:
             there = (await self._target.stream(self._stream))["state"]["last_seq"]
             if there >= last:
                 return
-            waited = waited + _LOOK_EVERY_S if there == seen else 0.0
-            seen = there
+            waited = 0.0 if there > seen else waited + _LOOK_EVERY_S
+            seen = max(seen, there)
             if waited > _MIRROR_S:
                 raise ServerLost(f"stream {self._stream}: the target does not take what it is fed")
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from millstream.transfer.api import Json
+from millstream.transfer.answers import Json
 
 COPY: Final = "millstream.promote.copy"
 FROZEN: Final = "millstream.promote.frozen"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import StreamMissing, TransferError
 from millstream.transfer.following import why_not
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.backup import BackupOptions, back_up
 from millstream.transfer.carrying import carry, obstacle
@@ -38,6 +39,7 @@ from millstream.transfer.restore import put
 from millstream.transfer.snapshots import digest, peek
 
 _ROUND_EVERY_S: Final = 5.0
+_MOST_ROUNDS: Final = 20  # after the freeze, when nothing comes any more
 _CLOSE_ENOUGH: Final = 1_000  # messages that one round brings over in no time
 
 
@@ -315,8 +317,11 @@ class Promotion:
             if reason:
                 raise CanNotFollow(reason)
         follower = Follower(self._source, self._target, name, self._form, self._progress)
-        while (await follower.round()).messages:
-            pass
+        for _ in range(_MOST_ROUNDS):
+            if not (await follower.round()).messages:
+                break
+        else:
+            raise CanNotFollow(f"stream {name}: the source is frozen, and still gets messages")
         await follower.settle_removals()
         for info in await self._target.consumers(name):
             if info["name"] not in summary.consumers:

@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from millstream.transfer.api import JetStreamApi, Json
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.comparing import compare_consumers, compare_messages
 from millstream.transfer.errors import (

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from nats.errors import Error as NatsError
 
-from millstream.transfer.api import JetStreamApi, Json, read_answer
+from millstream.transfer.answers import Json, checked_name, checked_stream, checked_target, read_answer
+from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost
 
 _CHUNK: Final = 128 * 1024
@@ -29,9 +30,9 @@ async def send_archive(
     sent: Callable[[int], None] = lambda _: None,
 ) -> Json:
     """Restore the stream `config` from `archive` and return the server's answer; `sent` is told bytes."""
-    name = config["name"]
+    name = checked_name(config["name"])
     answer = await api.ask(f"STREAM.RESTORE.{name}", {"config": config, "state": state})
-    subject = answer["deliver_subject"]
+    subject = checked_target(answer)
     connection = api.connection
     inbox = connection.new_inbox()
     answers = await connection.subscribe(inbox)
@@ -65,7 +66,9 @@ async def send_archive(
         if not connection.is_closed:
             await answers.unsubscribe()
     last = await api.message(subject, b"", timeout_s=_LAST_S)
-    return read_answer(last.data)
+    made = read_answer(last.data)
+    checked_stream(made, name)
+    return made
 
 
 async def from_chunks(chunks: Any) -> AsyncIterable[bytes]:

@@ -12,6 +12,7 @@ which no disk should take.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,6 +21,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
+from millstream.transfer.answers import NotBelieved, checked_stream
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading, Summary
 from millstream.transfer.errors import ServerLost, TransferError
@@ -29,6 +31,9 @@ _WINDOW: Final = 4 * 1024 * 1024
 _TRIES: Final = 6
 _AGAIN_S: Final = 1.0
 _SILENCE_S: Final = 30.0  # for the next chunk: the server may be looking for it
+_WINDOW_S: Final = 120.0  # how often the speed is looked at
+_LEAST_IN_WINDOW: Final = 64 * 1024  # bytes
+_SPARE: Final = 256 * 1024 * 1024  # bytes of an archive beyond its messages: consumers, above all
 _CHECK_S: Final = 600.0  # for the answer, if the server reads all of a large stream before
 
 
@@ -63,6 +68,10 @@ class Snapshot:
         self._subscription: Subscription | None = None
         self._unanswered = ""  # where the ack of the last chunk goes
         self._ended = False
+        self._received = 0
+        self._most = 0  # bytes
+        self._in_window = 0  # bytes since the last look at the speed
+        self._window_ends = 0.0
 
     async def __aenter__(self) -> Self:
         connection = self._api.connection
@@ -74,10 +83,12 @@ class Snapshot:
                 {"deliver_subject": inbox, **self._request},
                 timeout_s=max(_CHECK_S, self._api.timeout_s) if self._request["jsck"] else None,
             )
+            self.config, self.state = checked_stream(answer, self._stream)
         except BaseException:
             await self._close()
             raise
-        self.config, self.state = answer["config"], answer["state"]
+        self._most = 2 * self.state["bytes"] + _SPARE
+        self._window_ends = time.monotonic() + _WINDOW_S
         return self
 
     def __aiter__(self) -> Self:
@@ -94,6 +105,7 @@ class Snapshot:
             raise ServerLost(f"snapshot of stream {self._stream}: {error or type(error).__name__}") from error
         self._unanswered = message.reply
         if message.data:
+            self._count(len(message.data))
             return message.data
         self._ended = True
         status = (message.headers or {}).get("Status", "204")
@@ -101,6 +113,23 @@ class Snapshot:
             reason = (message.headers or {}).get("Description", "")
             raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {status} {reason}")
         raise StopAsyncIteration
+
+    def _count(self, size: int) -> None:
+        """Refuse an archive that has no end, or that comes so slowly that it might as well have none."""
+        self._received += size
+        if self._received > self._most:
+            raise NotBelieved(
+                f"snapshot of stream {self._stream}: the server told of {self.state['bytes']} bytes "
+                f"and sends more than {self._most}"
+            )
+        self._in_window += size
+        now = time.monotonic()
+        if now >= self._window_ends:
+            if self._in_window < _LEAST_IN_WINDOW:
+                raise ServerLost(
+                    f"snapshot of stream {self._stream}: {self._in_window} bytes in {_WINDOW_S:g} s"
+                )
+            self._in_window, self._window_ends = 0, now + _WINDOW_S
 
     async def _next(self, subscription: Subscription) -> Msg:
         return await subscription.next_msg(timeout=self._silence_s)

@@ -227,7 +227,8 @@ class BlockingLink:
                 raise refusal(server, self.parser.line())
             if op == Op.NEED_MORE:
                 try:
-                    come = self.fill(deadline - time.monotonic())
+                    left_s = deadline - time.monotonic()
+                    come = left_s > 0 and self.fill(left_s)
                 except NotConnected:
                     raise NotConnected(f"{server} closed the connection while we logged in") from None
                 if not come:
@@ -360,7 +361,7 @@ class BlockingLink:
                     return self.strays.popleft()
             elif op != Op.NEED_MORE:
                 self.take(op)
-            elif not self.fill(deadline - time.monotonic()):
+            elif ((left_s := deadline - time.monotonic()) <= 0 and timeout_s > 0) or not self.fill(left_s):
                 return None
 
     def request(
@@ -425,7 +426,8 @@ class BlockingLink:
 
     def _work_until(self, done: Callable[[], bool], deadline: float, what: str, timeout_s: float) -> None:
         while not done():
-            if not self.work(deadline - time.monotonic()):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not self.work(left_s):  # a server that never falls silent waits for nobody
                 raise RequestTimeout(f"{self.server}: {what} within {timeout_s:g} s")
 
     def api(
