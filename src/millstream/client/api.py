@@ -10,6 +10,7 @@ from millstream.client.errors import ClientClosed, RequestRefused, ServerUnavail
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.enums import ConsumerAction
+from millstream.jsapi.json_text import MOST_VALUES
 from millstream.jsapi.names import (
     API_PREFIX,
     CONSUMER_CREATE_FILTERED,
@@ -78,7 +79,7 @@ class Api:
         except (NatsError, OSError) as error:  # among them: nobody there, no answer in time, no connection
             raise ServerUnavailable(f"{subject}: {error}") from error
         try:
-            answer = decode_lenient(message.data, kind)
+            answer = decode_lenient(message.data, kind, MOST_VALUES)
         except JsonError as error:
             raise ServerUnavailable(f"{subject}: the answer can not be read: {error}") from error
         if answer.error is not None:

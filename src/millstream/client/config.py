@@ -18,6 +18,7 @@ from millstream.jsapi.codec import JsonError, decode_strict
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, ReplayPolicy
 from millstream.jsapi.go_time import Time, format_time
+from millstream.jsapi.json_text import MOST_VALUES
 
 ALL_SUBJECTS: Final = ">"
 DEFAULT_HEARTBEAT_S: Final = 5.0
@@ -132,7 +133,7 @@ def _only_once(provided: Mapping[str, Any], argument: str, fields: Sequence[str]
 def _read(provided: Mapping[str, Any]) -> ConsumerConfig:
     said = {name: value for name, value in provided.items() if not _absent(value)}
     try:
-        return decode_strict(msgspec.json.encode(said, enc_hook=_write_time), ConsumerConfig)
+        return decode_strict(msgspec.json.encode(said, enc_hook=_write_time), ConsumerConfig, MOST_VALUES)
     except (JsonError, TypeError) as error:
         raise OrderedConfigError(Check.UNREADABLE, "config", str(error)) from None
 

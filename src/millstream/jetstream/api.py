@@ -25,6 +25,7 @@ from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import ApiError, Err
 from millstream.store.errors import StoreError
+from millstream.subjects.overlap import TooManySteps
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
@@ -178,6 +179,10 @@ class Api:
             return
         except JsonError as error:
             self._fail(call, ApiError(Err.INVALID_JSON, err=str(error)))
+            return
+        except TooManySteps as error:
+            _log.warning("account %s: %s: %s", self._account.name, call.endpoint, error)
+            self._fail(call, ApiError(Err.BAD_REQUEST))
             return
         except StoreError as error:
             self._fail_to_store(call, error)

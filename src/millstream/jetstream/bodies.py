@@ -8,6 +8,7 @@ from millstream.jsapi.go_types import Struct
 
 Body = TypeVar("Body", bound=Struct)
 
+_LARGEST: Final = 1024 * 1024  # bytes
 _EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
 
@@ -23,7 +24,9 @@ class Bodies:
         self._strict = strict
 
     def read(self, body: bytes, kind: type[Body]) -> Body:
-        """What the body says, or JsonError."""
+        """What the body says, or JsonError, also if it is larger than any request has to be."""
+        if len(body) > _LARGEST:
+            raise JsonError(f"the request is larger than {_LARGEST} bytes")
         try:
             return decode_strict(body, kind)
         except JsonError:

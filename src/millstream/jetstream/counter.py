@@ -19,6 +19,7 @@ from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue, pub_ack_counter_end
 from millstream.protocol import headers
 from millstream.store.record import Record
@@ -112,7 +113,7 @@ class Counters:
 def _read(block: bytes, payload: bytes) -> Sum:
     """What a stored message says; ApiError if it says nothing that can be counted on."""
     try:
-        value = decode_lenient(payload, CounterValue).val.encode()
+        value = decode_lenient(payload, CounterValue, FEW_VALUES).val.encode()
     except JsonError:
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
     sources = headers.find(block, _SOURCES) if block else None

@@ -22,6 +22,7 @@ from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.direct_sending import Batch, DirectSending
 from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import MsgGetRequest
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
@@ -216,7 +217,7 @@ def _decoded(request: Request) -> MsgGetRequest:
     if not request.payload:
         return MsgGetRequest()
     try:
-        return decode_lenient(request.payload, MsgGetRequest)
+        return decode_lenient(request.payload, MsgGetRequest, FEW_VALUES)
     except JsonError:
         raise _Refused(_MALFORMED) from None
 

@@ -17,6 +17,7 @@ from typing import Final
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.go_types import Struct, always, always_new
+from millstream.jsapi.json_text import MOST_VALUES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
@@ -103,7 +104,7 @@ def _decode(data: bytes) -> StreamMeta | None:
     if data[:9] != b"%08x " % crc32c(text):
         return None
     try:
-        return decode_lenient(text, StreamMeta)
+        return decode_lenient(text, StreamMeta, MOST_VALUES)
     except JsonError:
         return None
 

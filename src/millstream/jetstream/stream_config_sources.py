@@ -7,16 +7,17 @@ The other stream need not exist; if it does, it must fit.  Streams of other acco
 from collections.abc import Mapping
 from typing import Final
 
-from millstream.jetstream.stream_config_subjects import check_transform, patterns_collide
+from millstream.jetstream.stream_config_subjects import check_transform, first_doubled, patterns_collide
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal, valid_name
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.stream_types import StreamConfig, StreamSource
-from millstream.subjects.match import is_subset
+from millstream.subjects.overlap import PatternSet
 from millstream.subjects.tokens import valid_publish_subject, valid_subject
 
 _ALL: Final = ">"
+_MOST_STEPS: Final = 100_000  # of comparisons between sources and what they lead to
 
 Streams = Mapping[str, StreamConfig]
 
@@ -67,14 +68,12 @@ def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
     if config.subject_delete_marker_ttl > 0:
         # Markers would take sequence numbers that the origin gives to other messages.
         raise invalid("subject delete markers forbidden on mirrors")
-    for transform in mirror.subject_transforms:
+    doubled = first_doubled([transform.src for transform in mirror.subject_transforms])
+    for index, transform in enumerate(mirror.subject_transforms):
         check_transform(
             transform, Err.MIRROR_INVALID_SUBJECT_FILTER, Err.MIRROR_INVALID_TRANSFORM_DESTINATION
         )
-        if any(
-            other is not transform and patterns_collide(transform.src, other.src)
-            for other in mirror.subject_transforms
-        ):
+        if index == doubled:
             raise ApiError(Err.MIRROR_OVERLAPPING_SUBJECT_FILTERS)
 
 
@@ -107,11 +106,10 @@ def _check_sources(config: StreamConfig, streams: Streams) -> None:
                 transform, Err.SOURCE_INVALID_SUBJECT_FILTER, Err.SOURCE_INVALID_TRANSFORM_DESTINATION
             )
         filters = [transform.src.encode() for transform in source.subject_transforms]
-        if any(
-            inner != outer and is_subset(filters[outer], filters[inner])
-            for outer in range(len(filters))
-            for inner in range(len(filters))
-        ):
+        patterns = PatternSet()
+        for each in filters:
+            patterns.add(each)
+        if any(patterns.covers_twice(each) for each in filters):
             raise ApiError(Err.SOURCE_OVERLAPPING_SUBJECT_FILTERS)
         if source.consumer is not None:
             _check_consumer(source, Err.SOURCE_CONSUMER_CONFIG_INVALID)
@@ -160,10 +158,12 @@ def _check_external_prefixes(config: StreamConfig, streams: Streams) -> None:
     origins += config.sources
     externals = [source.external for source in origins if source.external is not None]
     local = [streams[source.name] for source in origins if source.external is None and source.name in streams]
+    effort = _Effort()
     for prefix in [external.deliver for external in externals if external.deliver]:
         if not valid_publish_subject(prefix.encode()):
             raise ApiError(Err.STREAM_EXTERNAL_DELIVERY_PREFIX_WILDCARDS, prefix=prefix)
         for subject in [subject for stream in local for subject in stream.subjects]:
+            effort.spend()
             if patterns_collide(subject, f"{prefix}.{subject}"):
                 raise ApiError(Err.STREAM_EXTERNAL_DELIVERY_PREFIX_OVERLAPS, prefix=prefix, subject=subject)
     for prefix in [external.api for external in externals if external.api]:
@@ -179,16 +179,20 @@ def _check_cycles(config: StreamConfig, streams: Streams) -> None:
     """Follow sources and mirrors, nearest first; a stream met again is a cycle if its messages come along."""
     to_visit = [config]
     visited: set[str] = set()
+    effort = _Effort()
     for stream in to_visit:  # grows while we go
         visited.add(stream.name)
+        taken = PatternSet()
+        for subject in stream.subjects:
+            taken.add(subject.encode())
         for source in stream.sources:
+            effort.spend()
             if source.external is not None:
                 continue
             if source.name not in visited:
-                to_visit += _existing(streams, source.name)
-            elif not source.filter_subject or any(
-                patterns_collide(subject, source.filter_subject) for subject in stream.subjects
-            ):
+                if to_visit[-1].name != source.name:  # many filters of one origin are one way to it
+                    to_visit += _existing(streams, source.name)
+            elif not source.filter_subject or taken.collides(source.filter_subject.encode()):
                 raise invalid("detected cycle")
         if stream.mirror is not None and stream.mirror.external is None:
             if stream.mirror.name in visited:
@@ -198,3 +202,15 @@ def _check_cycles(config: StreamConfig, streams: Streams) -> None:
 
 def _existing(streams: Streams, name: str) -> list[StreamConfig]:
     return [streams[name]] if name in streams else []
+
+
+class _Effort:
+    """Counts what grows with the product of two lists, so that no request takes others' time."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise invalid("sources, and the streams that they lead to, are too many to compare")

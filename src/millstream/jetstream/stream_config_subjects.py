@@ -28,6 +28,7 @@ _API_SUBJECTS: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _SYSTEM_SUBJECTS: Final = b"$SYS.>"
 _ACCOUNT_EVENTS: Final = b"$SYS.ACCOUNT.>"
 _BAD_SUBJECT: Final = "invalid subject"
+_MOST_INVALID: Final = 8  # that are compared: one of them is refused anyway
 
 
 def patterns_collide(left: str, right: str) -> bool:
@@ -51,7 +52,7 @@ def complete_subjects(config: StreamConfig) -> None:
 
 
 def _check_subjects(config: StreamConfig) -> None:
-    doubled = _first_doubled(config.subjects)
+    doubled = first_doubled(config.subjects)
     for index, subject in enumerate(config.subjects):
         if not valid_subject(subject.encode()):
             raise invalid(_BAD_SUBJECT)
@@ -67,16 +68,23 @@ def _check_subjects(config: StreamConfig) -> None:
             raise invalid(f"subject {quoted(subject)} overlaps with {quoted(other)}")
 
 
-def _first_doubled(subjects: Sequence[str]) -> int | None:
-    """The index of the first valid subject that collides with a later one, valid or not."""
+def first_doubled(subjects: Sequence[str]) -> int | None:
+    """The index of the first subject that is there again, or is valid and collides with a later one.
+
+    An empty one, which some lists may have, collides with ``>``.
+    """
     doubled = None
+    seen: set[str] = set()
     later = PatternSet()
     later_invalid: list[str] = []
     for index in range(len(subjects) - 1, -1, -1):
         subject = subjects[index]
         pattern = subject.encode()
+        if subject in seen or (not subject and _ALL in seen):
+            doubled = index
+        seen.add(subject)
         if not valid_subject(pattern):
-            later_invalid.append(subject)
+            later_invalid[_MOST_INVALID:] = [subject]
             continue
         if later.collides(pattern) or (
             # A literal subject has nothing in common with what is no subject at all.

@@ -18,7 +18,14 @@ from millstream.base.errors import MillstreamError
 from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
 from millstream.jsapi.go_time import Time, format_time
 from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
-from millstream.jsapi.json_text import BadSyntax, CutShort, read_each, read_one
+from millstream.jsapi.json_text import (
+    MOST_VALUES_OF_STRANGERS,
+    BadSyntax,
+    CutShort,
+    TooMany,
+    read_each,
+    read_one,
+)
 
 Kind = TypeVar("Kind", bound=Struct)
 
@@ -55,27 +62,30 @@ def escape_html(json: bytes) -> bytes:
     return json
 
 
-def decode_strict(text: bytes, kind: type[Kind]) -> Kind:
-    """What `text` says, or JsonError; an empty text says nothing."""
+def decode_strict(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
+    """What `text` says, or JsonError, also for more than `most` values; an empty text says nothing."""
     struct = kind()
     try:
-        for value in read_each(text):
+        for value in read_each(text, most):
             reader_of_struct(kind).fill(Walk(kind, strict=True), value, struct, ())
     except BadSyntax as error:
         raise JsonError(f"{error} at offset {error.offset}") from None
-    except (CutShort, FieldError) as error:
+    except (CutShort, TooMany, FieldError) as error:
         raise JsonError(str(error)) from None
     return struct
 
 
-def decode_lenient(text: bytes, kind: type[Kind]) -> Kind:
-    """What `text` says as far as `kind` knows it, or JsonError if it is not exactly one value."""
+def decode_lenient(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
+    """What `text` says as far as `kind` knows it, or JsonError if it is not exactly one value.
+
+    That is one which holds at most `most`.
+    """
     struct = kind()
     try:
-        reader_of_struct(kind).fill(Walk(kind, strict=False), read_one(text), struct, ())
+        reader_of_struct(kind).fill(Walk(kind, strict=False), read_one(text, most), struct, ())
     except CutShort:
         raise JsonError("unexpected end of JSON input") from None
-    except (BadSyntax, FieldError) as error:
+    except (BadSyntax, TooMany, FieldError) as error:
         raise JsonError(str(error)) from None
     return struct
 

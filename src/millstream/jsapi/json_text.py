@@ -1,7 +1,8 @@
 """Reads JSON and says where it stops being JSON, in the words of Go's decoder.
 
-Each value remembers the bytes it was written with, because some complaints repeat them, and the members
-of an object stay in order and may repeat, because a later one adds to an earlier one.  Offsets count bytes.
+Each value remembers where it was written, because some complaints repeat that, and the members of an object
+stay in order and may repeat, because a later one adds to an earlier one.  Offsets count bytes.  It takes some
+microseconds for each value, so a text of a stranger gets a bound for their number.
 
 Not here: what a value must look like to be a field of something (jsapi.codec).
 """
@@ -9,7 +10,7 @@ Not here: what a value must look like to be a field of something (jsapi.codec).
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from millstream.base.errors import MillstreamError
 
@@ -26,6 +27,10 @@ _WORDS: Final = {b"t": b"true", b"f": b"false", b"n": b"null"}
 _SHORT_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _MAX_DEPTH: Final = 200  # deeper than anything the API knows
 
+MOST_VALUES_OF_STRANGERS: Final = 4096
+MOST_VALUES: Final = 10_000_000  # of a text that was written here
+FEW_VALUES: Final = 256  # of a request that is about single messages
+
 
 class Kind(StrEnum):
     """What a value is, as complaints name it."""
@@ -38,14 +43,33 @@ class Kind(StrEnum):
     NULL = "null"
 
 
-class Value(NamedTuple):
+class Value:
     """One value; of `text`, `items` and `members` only the one that fits its kind is filled."""
 
-    kind: Kind
-    raw: bytes  # as written
-    text: str = ""  # of a string, without quotes and escapes
-    items: "tuple[Value, ...]" = ()
-    members: "tuple[tuple[str, Value], ...]" = ()
+    __slots__ = ("_end", "_source", "_start", "items", "kind", "members", "text")
+
+    def __init__(
+        self,
+        kind: Kind,
+        source: bytes,
+        start: int,
+        end: int,
+        text: str = "",
+        items: "tuple[Value, ...]" = (),
+        members: "tuple[tuple[str, Value], ...]" = (),
+    ) -> None:
+        self.kind = kind
+        self.text = text  # of a string, without quotes and escapes
+        self.items = items
+        self.members = members
+        self._source = source
+        self._start = start
+        self._end = end
+
+    @property
+    def raw(self) -> bytes:
+        """As it was written."""
+        return self._source[self._start : self._end]
 
 
 class BadSyntax(MillstreamError):
@@ -60,16 +84,20 @@ class CutShort(MillstreamError):
     """The text ends too early."""
 
 
-def read_each(text: bytes) -> Iterator[Value]:
-    """The values in `text`, one after the other; there may be none."""
-    scanner = _Scanner(text)
+class TooMany(MillstreamError):
+    """The text has more values than are read."""
+
+
+def read_each(text: bytes, most: int = MOST_VALUES_OF_STRANGERS) -> Iterator[Value]:
+    """The values in `text`, one after the other, `most` with all that they hold; there may be none."""
+    scanner = _Scanner(text, most)
     while not scanner.at_end():
         yield scanner.value(0)
 
 
-def read_one(text: bytes) -> Value:
-    """The only value in `text`."""
-    scanner = _Scanner(text)
+def read_one(text: bytes, most: int = MOST_VALUES_OF_STRANGERS) -> Value:
+    """The only value in `text`, which holds at most `most`."""
+    scanner = _Scanner(text, most)
     value = scanner.value(0)
     scanner.expect_end()
     return value
@@ -83,6 +111,8 @@ def syntax_error(text: bytes) -> str:
         return str(error)
     except CutShort:
         return "unexpected end of JSON input"
+    except TooMany as error:
+        return str(error)
     return ""
 
 
@@ -100,9 +130,10 @@ def quoted(text: str) -> str:
 
 
 class _Scanner:
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, most: int) -> None:
         self._text = text
         self._at = 0
+        self._left = most
 
     def at_end(self) -> bool:
         self._skip_space()
@@ -111,24 +142,28 @@ class _Scanner:
     def value(self, depth: int) -> Value:
         if depth > _MAX_DEPTH:
             raise BadSyntax("exceeded max depth", self._at)
+        self._left -= 1
+        if self._left < 0:
+            raise TooMany("there are too many values")
         first = self._next("looking for beginning of value", b'{["-0123456789tfn')
         start = self._at
         if first == b"{":
             members = self._object(depth)
-            return Value(Kind.OBJECT, self._text[start : self._at], members=members)
+            return Value(Kind.OBJECT, self._text, start, self._at, members=members)
         if first == b"[":
             items = self._array(depth)
-            return Value(Kind.ARRAY, self._text[start : self._at], items=items)
+            return Value(Kind.ARRAY, self._text, start, self._at, items=items)
         if first == b'"':
             self._string()
-            raw = self._text[start : self._at]
-            return Value(Kind.STRING, raw, text=_unescaped(raw))
+            return Value(
+                Kind.STRING, self._text, start, self._at, text=_unescaped(self._text[start : self._at])
+            )
         if first in _WORDS:
             self._word(_WORDS[first])
             kind = Kind.NULL if first == b"n" else Kind.BOOL
-            return Value(kind, self._text[start : self._at])
+            return Value(kind, self._text, start, self._at)
         self._number()
-        return Value(Kind.NUMBER, self._text[start : self._at])
+        return Value(Kind.NUMBER, self._text, start, self._at)
 
     def expect_end(self) -> None:
         if not self.at_end():

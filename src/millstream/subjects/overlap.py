@@ -2,20 +2,31 @@
 
 A tree by tokens, so the answer takes a few steps however many patterns there are; a wildcard in the question
 looks at every branch where it stands.  As in ``match``, patterns are taken to be valid.
+
+Somebody may choose patterns for which every question has many branches, so those beyond the first are
+counted: more than MOST_STEPS, for all questions to one set, are TooManySteps.
 """
 
 from typing import Final
+
+from millstream.base.errors import MillstreamError
+
+MOST_STEPS: Final = 200_000
 
 _STAR: Final = b"*"
 _TAIL: Final = b">"
 
 
+class TooManySteps(MillstreamError):
+    """Patterns cannot be compared with a set in a time that others can wait for."""
+
+
 class _Node:
-    __slots__ = ("children", "is_end")
+    __slots__ = ("children", "ends")
 
     def __init__(self) -> None:
         self.children: dict[bytes, _Node] = {}
-        self.is_end = False  # of a pattern
+        self.ends = 0  # patterns that end here
 
 
 class PatternSet:
@@ -23,6 +34,7 @@ class PatternSet:
 
     def __init__(self) -> None:
         self._root = _Node()
+        self._steps = 0
 
     def add(self, pattern: bytes) -> None:
         node = self._root
@@ -31,7 +43,7 @@ class PatternSet:
             if following is None:
                 following = node.children[token] = _Node()
             node = following
-        node.is_end = True
+        node.ends += 1
 
     def collides(self, pattern: bytes) -> bool:
         """Whether some literal subject falls under `pattern` and under one that is here."""
@@ -51,5 +63,35 @@ class PatternSet:
                         following.append(found)
             if not following:
                 return False
+            self._count(len(following) - 1)
             nodes = following
-        return any(node.is_end for node in nodes)
+        return any(node.ends for node in nodes)
+
+    def covers_twice(self, subset: bytes) -> bool:
+        """Whether at least two that are here cover all of `subset`, as ``match.is_subset`` judges.
+
+        If `subset` is one of them, that is whether another one covers it.
+        """
+        covering = 0
+        nodes = [self._root]
+        for token in subset.split(b"."):
+            following: list[_Node] = []
+            for node in nodes:
+                tail = node.children.get(_TAIL)
+                if tail is not None:
+                    covering += tail.ends
+                if not token or token == _TAIL:
+                    continue
+                for each in (token, _STAR) if token != _STAR else (_STAR,):
+                    if (found := node.children.get(each)) is not None:
+                        following.append(found)
+            if covering > 1 or not following:
+                return covering > 1
+            self._count(len(following) - 1)
+            nodes = following
+        return covering + sum(node.ends for node in nodes) > 1
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise TooManySteps("there are too many wildcards among these subjects to compare them")

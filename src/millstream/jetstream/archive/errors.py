@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.errors import ApiError
-from millstream.jsapi.json_text import BadSyntax, CutShort, read_each
+from millstream.jsapi.json_text import BadSyntax, CutShort, TooMany, read_each
 
 
 class ArchiveError(MillstreamError):
@@ -46,6 +46,6 @@ def first_json(text: bytes) -> bytes:
             return value.raw
     except CutShort:
         raise ArchiveError("unexpected EOF") from None
-    except BadSyntax as error:
+    except (BadSyntax, TooMany) as error:
         raise ArchiveError(str(error)) from None
     raise ended()

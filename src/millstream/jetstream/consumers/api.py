@@ -26,6 +26,7 @@ from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time, format_time
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE
 from millstream.jsapi.requests import (
     ConsumerPauseRequest,
@@ -234,7 +235,7 @@ class ConsumerApi:
             return None
         _check_level(request)
         body = request.payload
-        asked = decode_lenient(body, ConsumerResetRequest) if body else ConsumerResetRequest()
+        asked = decode_lenient(body, ConsumerResetRequest, FEW_VALUES) if body else ConsumerResetRequest()
         told_identity = bool(request.headers) and headers.find(request.headers, _IDENTITY) is not None
         seq = consumer.reset(asked.seq or None)
         return Durable(
@@ -245,7 +246,7 @@ class ConsumerApi:
 
     def unpin(self, place: str, request: Request) -> Answer:
         _check_level(request)
-        asked = decode_lenient(request.payload, ConsumerUnpinRequest)
+        asked = decode_lenient(request.payload, ConsumerUnpinRequest, FEW_VALUES)
         if not asked.group:
             raise JsonError("consumer group not specified")
         if not consumer_config.valid_group_name(asked.group):

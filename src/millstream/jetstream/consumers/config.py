@@ -27,7 +27,6 @@ from millstream.jetstream.consumers.config_defaults import (
 from millstream.jetstream.consumers.config_names import CreateSubject, Form, settle_name, settle_sourcing
 from millstream.jetstream.consumers.config_rules import check_values, filters_of, valid_group_name
 from millstream.jetstream.stream_config_metadata import decorated, with_level, without_required_level
-from millstream.jetstream.stream_config_subjects import patterns_collide
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import (
@@ -42,6 +41,7 @@ from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import MAX_NAME_BYTES
 from millstream.jsapi.stream_types import StreamConfig
+from millstream.subjects.overlap import PatternSet
 
 __all__ = [
     "ConsumerLimits",
@@ -224,11 +224,14 @@ def _check_work_queue(config: ConsumerConfig, consumers: Consumers, *, others: b
 
 def _unique(name: str, filters: list[str], consumers: Consumers) -> bool:
     """Whether no other consumer wants any of it; who wants everything is not asked here."""
+    wanted = PatternSet()
+    for each in filters:
+        wanted.add(each.encode())
     for other, config in consumers.items():
         if other == name or not counts(config) or not filters:
             continue
         taken = filters_of(config)
-        if not taken or any(patterns_collide(one, two) for one in filters for two in taken):
+        if not taken or any(wanted.collides(each.encode()) for each in taken):
             return False
     return True
 

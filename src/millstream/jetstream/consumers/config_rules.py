@@ -20,6 +20,7 @@ from millstream.jsapi.json_text import quoted
 from millstream.jsapi.limits import MAX_DESCRIPTION_BYTES, MAX_METADATA_BYTES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.match import is_subset
+from millstream.subjects.overlap import PatternSet
 from millstream.subjects.tokens import is_literal, valid_subject
 
 _MILLISECOND: Final = 1_000_000
@@ -167,10 +168,13 @@ def _check_filters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise ApiError(Err.CONSUMER_EMPTY_FILTER)
     filters = [subject.encode() for subject in filters_of(config)]
-    for index, subject in enumerate(filters):
+    patterns = PatternSet()
+    for subject in filters:
+        patterns.add(subject)
+    for subject in filters:
         if not valid_subject(subject):
             raise invalid(_BAD_SUBJECT)
-        if any(is_subset(subject, other) for at, other in enumerate(filters) if at != index):
+        if patterns.covers_twice(subject):
             raise ApiError(Err.CONSUMER_OVERLAPPING_SUBJECT_FILTERS)
 
 

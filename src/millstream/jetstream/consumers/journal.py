@@ -40,6 +40,7 @@ from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovere
 from millstream.jetstream.consumers.replay import Replay, Replayed
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.json_text import MOST_VALUES
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size
@@ -146,7 +147,7 @@ class Journal:
 
     def _restored(self, each: Replayed) -> Recovered:
         try:
-            config = decode_lenient(each.config, ConsumerConfig)
+            config = decode_lenient(each.config, ConsumerConfig, MOST_VALUES)
         except JsonError as error:
             raise StoreError("read", self._folder, f"configuration of {each.name}: {error}") from error
         known = _Known(each.number, each.created, each.link, each.reserved)

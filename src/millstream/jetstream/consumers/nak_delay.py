@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.go_duration import DurationError, parse_duration
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import NakOptions
 
 
@@ -14,7 +15,7 @@ def delay_of(argument: bytes) -> int | None:
         return None
     try:
         if text.startswith(b"{"):
-            return decode_lenient(text, NakOptions).delay
+            return decode_lenient(text, NakOptions, FEW_VALUES).delay
         return parse_duration(text.decode())
     except (JsonError, DurationError, UnicodeDecodeError):
         return None

@@ -18,6 +18,7 @@ from millstream.jetstream.consumers import pull_statuses
 from millstream.jsapi import headers as names
 from millstream.jsapi import requests
 from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import API_LEVEL
 from millstream.protocol import headers as header_block
 
@@ -118,7 +119,7 @@ def _parse_odd(reply: bytes, body: bytes, now_ns: int) -> PullRequest:
     body = body.decode(errors="surrogateescape").strip(_BLANKS).encode(errors="surrogateescape")
     if body[:1] == b"{":
         try:
-            asked = decode_lenient(body, requests.PullRequest)
+            asked = decode_lenient(body, requests.PullRequest, FEW_VALUES)
         except JsonError as error:
             raise PullRefused(pull_statuses.bad_request(str(error))) from None
         return _formal(reply, asked, now_ns)

@@ -15,6 +15,7 @@ from millstream.jetstream.counter import NUMBER, Sum, format_number, parse_numbe
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, escape_html
 from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue
 from millstream.protocol import headers
 
@@ -79,7 +80,7 @@ def _parts(sources: bytes) -> dict[str, dict[str, str]]:
 
 def _value(payload: bytes) -> int:
     try:
-        return _number(decode_lenient(payload, CounterValue).val)
+        return _number(decode_lenient(payload, CounterValue, FEW_VALUES).val)
     except JsonError:
         raise ApiError(Err.MESSAGE_COUNTER_BROKEN) from None
 

@@ -24,6 +24,7 @@ from millstream.jetstream.sourcing import source_header
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_types import Struct, UInt64, always, always_new, no_members
+from millstream.jsapi.json_text import MOST_VALUES
 from millstream.protocol import headers
 from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
@@ -97,7 +98,7 @@ class Positions:
         text = data[9:]
         try:
             if data[:9] == b"%08x " % crc32c(text):
-                self._kept = decode_lenient(text, Kept)
+                self._kept = decode_lenient(text, Kept, MOST_VALUES)
                 return
         except JsonError:
             pass
