@@ -6,6 +6,7 @@
             advertise: "streams.example.com:8223"
             max_clients: 32
         }
+        erase_within: "60s"              # how long removed messages may stay on disk, at least 1s
     }
 
 `arrow: false` switches the endpoint off.
@@ -18,6 +19,7 @@ from millstream.config.fields import (
     between,
     block,
     boolean,
+    duration_text,
     field,
     listen,
     port,
@@ -39,6 +41,13 @@ def _read_arrow(entry: Entry, notes: Notes) -> dict[str, Any]:
     return {f"arrow_{name}": value for name, value in read_block(entry.value.data, _ARROW, notes).items()}
 
 
+def _read_erase_within(entry: Entry, notes: Notes) -> float:
+    seconds = duration_text(entry, notes)
+    if seconds < 1:
+        raise refused(entry, "must be at least 1s")
+    return seconds
+
+
 def _read_advertise(entry: Entry, notes: Notes) -> str:
     text = string(entry, notes)
     if ":" in text:
@@ -58,4 +67,7 @@ _ARROW = (
     field("max_clients", between(1, 1024), "max_clients"),
 )
 
-_MILLSTREAM = (field("arrow", _read_arrow),)
+_MILLSTREAM = (
+    field("arrow", _read_arrow),
+    field("erase_within", _read_erase_within, "jetstream_erase_within_s"),
+)

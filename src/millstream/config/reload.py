@@ -63,6 +63,7 @@ _RELOADABLE: Final = {
     "process.ports_file_dir": Area.PROCESS,
     "jetstream.enabled": Area.JETSTREAM,
     "jetstream.accounts": Area.JETSTREAM,
+    "jetstream.erase_within_s": Area.JETSTREAM,
 }
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.websocket")  # compared field by field

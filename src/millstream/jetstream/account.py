@@ -61,8 +61,8 @@ class AccountJetStream:
         self.domain = domain
         self.streams: dict[str, Stream] = {}
         self.unrecovered: dict[str, str] = {}  # streams on disk that cannot be started, and why
-        self.committer = Committer(world, sync_interval_s)
         self.resources = resources or Resources()
+        self.committer = Committer(world, self.resources, sync_interval_s)
         self.resources.accounts.append(self)
         self.advisories = advisories or Advisories(world, account=name, domain=domain)
         self.api_total = 0

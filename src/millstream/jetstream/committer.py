@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.jetstream.compactor import Compactor
+from millstream.jetstream.eraser import Eraser
+from millstream.jetstream.resources import Resources
 from millstream.jetstream.worker_job import WorkerJob
 
 if TYPE_CHECKING:
@@ -93,7 +95,9 @@ class _Running(WorkerJob):
 class Committer:
     """For all streams of an account."""
 
-    def __init__(self, world: World, sync_interval_s: float | None = None) -> None:
+    def __init__(
+        self, world: World, resources: Resources | None = None, sync_interval_s: float | None = None
+    ) -> None:
         self._world = world
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
         self._dirty: dict[Committing, None] = {}
@@ -105,6 +109,7 @@ class Committer:
         self._timer: Cancel | None = None
         self._untidy: dict[Committing, str] = {}  # why the last commit left something to do; empty if nothing
         self.compactor = Compactor(world, self.dirty)
+        self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
         """The stream has something to commit, or answers that wait for a commit."""
@@ -131,6 +136,7 @@ class Committer:
             running.finish()
             running.settled = True
         self.compactor.forget(stream)
+        self.eraser.forget(stream)
 
     def _run(self) -> None:
         self._planned = False
@@ -153,7 +159,7 @@ class Committer:
         elif stream.in_memory:
             commit.run(sync=False)
             stream.log.end_commit(commit)
-            self.compactor.consider(stream)
+            self.tidy(stream)
             stream.commit_durable()
             stream.commit_ended()
         else:
@@ -193,7 +199,12 @@ class Committer:
             self._unsynced.pop(stream, None)
         else:
             self._sync_later(stream)
+        self.tidy(stream)
+
+    def tidy(self, stream: Committing) -> None:
+        """Take what was removed from the stream off the disk, by and by."""
         self.compactor.consider(stream)
+        self.eraser.watch(stream)
 
     def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
         """What may wait could not be done: tried again with every commit, told when the reason is new."""
@@ -243,6 +254,7 @@ class Committer:
 
     def stop(self) -> None:
         self.compactor.stop()
+        self.eraser.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

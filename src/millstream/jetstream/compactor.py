@@ -1,9 +1,9 @@
-"""Gives back room on the disk: segments that are mostly dead are written anew, sealed ones compressed.
+"""Takes removed messages off the disk: mostly dead segments are written anew, others erased or compressed.
 
-Looked for a moment after commits, because only those remove something or seal a segment, and one segment
-of a stream at a time: the copying is done in a worker, the exchange of the files on the loop
-(``store.compaction``, ``store.compression``), and the next commit makes it durable.  If a disk does not
-take it, the stream is left alone for a while.
+Looked for a moment after commits, because only those remove something or seal a segment, or when the eraser
+says that something is due (``eraser``).  One segment of a stream at a time: the work is done in a worker, the
+exchange of files on the loop (``store.segment_job``), and the next commit makes it durable.  If a disk does
+not take it, the stream is left alone for a while.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from millstream.store.errors import StoreError
 if TYPE_CHECKING:
     from millstream.jetstream.committer import Committing
     from millstream.jetstream.ports import Cancel, World
-    from millstream.store.rewriting import Rewriting
+    from millstream.store.segment_job import SegmentJob
 
 _log = logging.getLogger("millstream.jetstream")
 
 _DELAY_S: Final = 0.25
 _REST_S: Final = 60.0  # after a failure
+_MOST_RUNNING: Final = 2  # of an account; commits use the same workers
 
 
 class Compactor:
@@ -33,7 +34,8 @@ class Compactor:
         self._world = world
         self._dirty = dirty
         self._due: dict[Committing, None] = {}
-        self._running: dict[Committing, tuple[Rewriting, WorkerJob]] = {}
+        self._waiting: dict[Committing, SegmentJob] = {}  # for a commit that makes them ready
+        self._running: dict[Committing, tuple[SegmentJob, WorkerJob]] = {}
         self._resting: dict[Committing, Cancel] = {}
         self._timer: Cancel | None = None
 
@@ -42,41 +44,69 @@ class Compactor:
         if stream in self._due or stream in self._resting:
             return
         self._due[stream] = None
-        if self._timer is None:
-            self._timer = self._world.call_later(_DELAY_S, self._look)
+        self._look_after(_DELAY_S)
+
+    def hurry(self, stream: Committing) -> None:
+        """Something of the stream is to be erased."""
+        if stream not in self._resting:
+            self._due[stream] = None
+            self._look_after(0.0)
+
+    def _look_after(self, delay_s: float) -> None:
+        if self._timer is not None and delay_s > 0:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._world.call_later(delay_s, self._look)
 
     def _look(self) -> None:
         self._timer = None
         due, self._due = self._due, {}
         for stream in due:
-            if stream not in self._running and stream not in self._resting:
+            if stream in self._running or stream in self._resting:
+                continue
+            if len(self._running) >= _MOST_RUNNING:
+                self._due[stream] = None  # looked at when one has ended
+            else:
                 self._begin(stream)
 
     def _begin(self, stream: Committing) -> None:
+        job = self._waiting.pop(stream, None)
         try:
-            segment = stream.log.compaction_candidate()
-            if segment is None:
-                return
-            compaction = stream.log.begin_compaction(segment)
+            if job is None:
+                segment = stream.log.compaction_candidate()
+                if segment is None:
+                    return
+                job = stream.log.begin_compaction(segment)
         except StoreError as error:
             self._fail(stream, error)
             return
-        job = WorkerJob(compaction.run)
-        self._running[stream] = (compaction, job)
-        self._world.run_in_worker(job.run, lambda _: self._ended(stream, compaction, job))
+        if job.ready:
+            self._run(stream, job)
+        else:
+            self._waiting[stream] = job
+            self._dirty(stream)
 
-    def _ended(self, stream: Committing, compaction: Rewriting, job: WorkerJob) -> None:
-        if job.settled:
+    def _run(self, stream: Committing, job: SegmentJob) -> None:
+        work = WorkerJob(job.run)
+        self._running[stream] = (job, work)
+        self._world.run_in_worker(work.run, lambda _: self._ended(stream, job, work))
+
+    def _ended(self, stream: Committing, job: SegmentJob, work: WorkerJob) -> None:
+        if work.settled:
             return
-        job.settled = True
+        work.settled = True
         del self._running[stream]
-        if stream.log.end_compaction(compaction):
-            self._dirty(stream)  # there may be another one when this is durable
-        elif job.error is not None and not compaction.cancelled:
-            self._fail(stream, job.error)
+        if stream.log.end_compaction(job):
+            self._dirty(stream)  # if a file was exchanged, there may be another one when that is durable
+            self.hurry(stream)
+        elif work.error is not None and not job.cancelled:
+            self._fail(stream, work.error)
+        if self._due:
+            self._look_after(0.0)
 
     def _fail(self, stream: Committing, error: Exception) -> None:
-        _log.error("a segment is not compacted: %s", error)
+        _log.error("a segment is not compacted or erased: %s", error)
         self._resting[stream] = self._world.call_later(_REST_S, lambda: self._rested(stream))
 
     def _rested(self, stream: Committing) -> None:
@@ -88,12 +118,16 @@ class Compactor:
         self._due.pop(stream, None)
         if stream in self._resting:
             self._resting.pop(stream).cancel()
-        compaction, job = self._running.pop(stream, (None, None))
-        if compaction is not None and job is not None:
-            compaction.cancelled = True
-            job.finish()
-            job.settled = True
-            stream.log.end_compaction(compaction)
+        waiting = self._waiting.pop(stream, None)
+        if waiting is not None:
+            waiting.cancelled = True
+            stream.log.end_compaction(waiting)
+        job, work = self._running.pop(stream, (None, None))
+        if job is not None and work is not None:
+            job.cancelled = True
+            work.finish()
+            work.settled = True
+            stream.log.end_compaction(job)
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -79,6 +79,7 @@ class Engine:
             max_buffered_messages=self.options.max_buffered_messages,
             max_buffered_size=self.options.max_buffered_size,
             max_pending=self._max_pending,
+            erase_within_s=self.options.erase_within_s,
         )
         if self._system_account:
             self._system = self._make_world(self._system_account)
@@ -91,6 +92,7 @@ class Engine:
         self.options = options
         self.resources.max_memory = self.max_memory
         self.resources.max_store = self.max_file
+        self.resources.erase_within_s = options.erase_within_s
         for name in self.accounts.keys() - options.accounts.keys():
             self._disable(name)
         for name, account_options in options.accounts.items():

@@ -6,6 +6,9 @@ nats-server's, but for `sync_interval_s`: what we acknowledge is on disk.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+DEFAULT_ERASE_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ class JetStreamOptions:
     domain: str = ""
     strict: bool = True  # refuse unknown fields in API requests
     sync_interval_s: float | None = None  # None: before every acknowledgement (`always`)
+    erase_within_s: float = DEFAULT_ERASE_WITHIN_S  # how long removed messages may stay on disk
     unique_tag: str = ""  # only shown by monitoring
     request_queue_limit: int = 10_000  # API requests that may wait
     info_queue_limit: int = 10_000  # info requests that may wait

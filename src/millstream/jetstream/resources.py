@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from millstream.jetstream.options import JetStreamLimits
+from millstream.jetstream.options import DEFAULT_ERASE_WITHIN_S, JetStreamLimits
 from millstream.jsapi.enums import StorageType
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Resources:
         max_buffered_messages: int = 100_000,
         max_buffered_size: int = 128 * 1024 * 1024,
         max_pending: int = 64 * 1024 * 1024,
+        erase_within_s: float = DEFAULT_ERASE_WITHIN_S,
     ) -> None:
         self.max_memory = max_memory
         self.max_store = max_store
@@ -37,6 +38,7 @@ class Resources:
         self.max_buffered_messages = max_buffered_messages
         self.max_buffered_size = max_buffered_size
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
+        self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
         self.accounts: list[AccountJetStream] = []
         self.batches = 0  # atomic ones in flight
         self.fast_batches = 0

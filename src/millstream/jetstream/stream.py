@@ -137,7 +137,7 @@ class Stream:
         self.retention.enforce()
         if self._started:
             self.retention.start()
-            self.account.committer.compactor.consider(self)
+            self.account.committer.tidy(self)
             self.direct.start()
             self.inflows.configure()
 
@@ -179,7 +179,7 @@ class Stream:
         self.schedules.start()
         self.direct.start()
         self.consumers.start()
-        self.account.committer.compactor.consider(self)
+        self.account.committer.tidy(self)
         self.listen_anew()
         self.inflows.start()
 
@@ -357,6 +357,7 @@ class Stream:
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
         purged = self.retention.purge(subject, below, keep)
+        self.log.shed()  # a purge of everything gives the files back with its commit
         self.consumers.purged(subject)
         self._purged = self._purged or not (below or keep or subject not in (None, b">"))
         self.account.committer.dirty(self)

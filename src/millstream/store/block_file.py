@@ -169,7 +169,7 @@ class BlockFile:
     def sync(self) -> None:
         self._blocks.file.sync()
 
-    def overwrite(self, offset: int, data: bytes) -> None:
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         self.overwrite_all([(offset, data)])
 
     def overwrite_all(self, parts: Sequence[tuple[int, bytes]]) -> None:
@@ -267,4 +267,5 @@ def overwrite_all(file: File, parts: Sequence[tuple[int, bytes]]) -> None:
         file.overwrite_all(parts)
         return
     for offset, data in parts:
-        file.overwrite(offset, data)
+        file.overwrite(offset, data, sync=False)
+    file.sync()

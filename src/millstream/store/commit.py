@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
     from millstream.store.record import RecordBuffer
     from millstream.store.segment import Segment
+    from millstream.store.segment_job import SegmentJob
 
 
 def segment_path(folder: str, number: int) -> str:
@@ -58,13 +59,14 @@ class Work:
     unsummarized: list[Segment] = field(default_factory=list)  # sealed, their tables loaded
     doomed: list[Segment] = field(default_factory=list)  # in the order they were given up
     folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
+    jobs: list[SegmentJob] = field(default_factory=list)  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
         return not (self.unsynced or self.folder_changed or self.needs_sync())
 
     def needs_sync(self) -> bool:
         """Whether there is something that must not happen before records are durable."""
-        return bool(self.overwrites or self.unsummarized or self.doomed)
+        return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
 
 
 class Commit:

@@ -33,8 +33,8 @@ class File(Protocol):
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file."""
 
-    def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there, durably."""
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
+        """Replace bytes that are there; durably, unless the caller syncs."""
 
     def truncate(self, size: int) -> None:
         """Cut the file, durably."""
@@ -138,11 +138,12 @@ class RealFile:
         except OSError as error:
             raise store_error("read", self.path, error) from error
 
-    def overwrite(self, offset: int, data: bytes) -> None:
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         fd = self._descriptor("overwrite")
         try:
             _write(fd, offset, data)
-            os.fdatasync(fd)
+            if sync:
+                os.fdatasync(fd)
         except OSError as error:
             raise store_error("overwrite", self.path, error) from error
 
@@ -307,7 +308,7 @@ class MemoryFile:
         # No view: another thread may be writing, and a bytearray that is viewed cannot grow.
         return bytes(self._data[offset : offset + size])
 
-    def overwrite(self, offset: int, data: bytes) -> None:
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         self._data[offset : offset + len(data)] = data
 
     def truncate(self, size: int) -> None:

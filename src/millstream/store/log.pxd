@@ -7,7 +7,9 @@ from millstream.store.segment cimport Segment
 cdef class Log(LogWriting):
     cdef public Py_ssize_t block_size
     cdef public list gone
+    cdef readonly Py_ssize_t late
     cdef object _compaction
+    cdef list _leftovers
 
     cpdef adopt(self, Segment segment)
     @cython.locals(segment=Segment, target=Segment, ordinal=Py_ssize_t)
@@ -48,3 +50,9 @@ cdef class Log(LogWriting):
     cdef _relearn(self, Segment segment, Segment found)
     @cython.locals(segment=Segment, ordinal=Py_ssize_t)
     cpdef count_again(self)
+    @cython.locals(active=Segment, segment=Segment)
+    cpdef shed(self)
+    @cython.locals(segment=Segment, found=Py_ssize_t)
+    cpdef Py_ssize_t age_removals(self) except -1
+    @cython.locals(segment=Segment)
+    cpdef Segment compaction_candidate(self)

@@ -20,14 +20,18 @@ import logging
 from millstream.store.commit import Commit, Overwrite, segment_path
 from millstream.store.compaction import Compaction
 from millstream.store.compression import Compression
+from millstream.store.erasure import Erasure
 from millstream.store.errors import StoreError
 from millstream.store.filters import bounds, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.log_writing import LogWriting
 from millstream.store.losses import MOST_LISTED, Damage
-from millstream.store.record import Record, erased_record
+from millstream.store.record import Kind, Record, erased_record
 from millstream.store.rewriting import Rewriting
 from millstream.store.segment import Segment
+from millstream.store.segment_job import SegmentJob
+
+_SKIP = int(Kind.SKIP)
 
 _log = logging.getLogger("millstream.store")
 
@@ -45,7 +49,9 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
-        self._compaction: Rewriting | None = None
+        self._compaction: SegmentJob | None = None
+        self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
+        self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
 
     # -- opening (see ``recovery``) ---------------------------------------------------------------
 
@@ -249,8 +255,9 @@ class Log(LogWriting):
         """Keep the segment and its file as they are until ``release`` (see ``frozen``)."""
         segment.held += 1
         segment.pins += 1
-        if self._compaction is not None and self._compaction.segment is segment:
-            self._compaction.cancelled = True
+        job = self._compaction
+        if job is not None and job.segment is segment and job.replaces_file:
+            job.cancelled = True
 
     def release(self, segment: Segment) -> None:
         """Whoever held the segment does not need it any more."""
@@ -359,51 +366,134 @@ class Log(LogWriting):
                 ordinal = segment.next_live(ordinal + 1)
         self._advance_first(self.first_seq)
 
-    # -- compaction (see ``compaction`` and ``compression``) --------------------------------------
+    # -- what was removed leaves the disk ---------------------------------------------------------
+
+    def shed(self) -> None:
+        """Begin another segment if nothing in the active one is live, so that its file can go."""
+        active = self._active
+        if active is None or active.live or not active.count or active.held:
+            return
+        segment = self._roll()
+        # The file that says which sequences were used goes, so the new one does.
+        segment.note_other(segment.write(_SKIP, self.last_seq, self.last_timestamp, b"", b"", 0, 0, 0))
+        self._retire(active)
+
+    def age_removals(self) -> int:
+        """Note which segments hold removed content; those that held some the last time are due.
+
+        Call it at regular intervals: what was removed is due after one to two of them, and
+        ``compaction_candidate`` gives the segments.  Files and summaries that the last commits could not tidy
+        up are reason enough for another one.  Returns how many segments hold something removed.
+        """
+        found = self.late = 0
+        self._leftovers = [each for each in self._leftovers if not each.discard()]
+        for segment in list(self.segments):
+            if segment.live == 0:
+                self._retire(segment)
+            if segment.exposed() <= 0:
+                segment.overdue = segment.due = False
+                continue
+            found += 1
+            self.late += segment.due
+            segment.due = segment.overdue
+            segment.overdue = True
+        if self._active is not None and self._active.due:
+            self.shed()
+        if self._work.doomed or self._work.unsummarized:
+            self._tidying = True
+        return found
+
+    # -- compaction (see ``compaction``, ``compression`` and ``erasure``) -------------------------
 
     def compaction_candidate(self) -> Segment | None:
-        """A sealed segment that is mostly dead, or to be compressed; None if none, or one is under way."""
+        """A segment that is mostly dead, or to be compressed or erased; None if none, or one is under way."""
         under_way = self._commit is not None and self._commit.work.folder_changed
         if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
             return None  # two files exchanged at once could not vouch for each other
         for segment in self.segments:
-            if not _is_mostly_dead(segment) and (segment.compressed or not self.block_size):
+            if segment.pins:
                 continue
-            if segment.sealed and segment.summarized and not segment.pins and segment.pending.size == 0:
+            if not segment.sealed:
+                if segment.due:
+                    return segment
+                continue
+            wanted = segment.due or _is_mostly_dead(segment) or (self.block_size and not segment.compressed)
+            if wanted and segment.summarized and segment.pending.size == 0:
                 return segment
         return None
 
-    def begin_compaction(self, segment: Segment) -> Rewriting:
-        """Prepare to write a segment anew; ``run`` it elsewhere, then call ``end_compaction``."""
-        self.load(segment)
-        file = self.tables.file(segment)
-        segment.pins += 1
-        if self.block_size and not segment.compressed and not _is_mostly_dead(segment):
-            self._compaction = Compression(self.fs, self.folder, segment, file, self.block_size)
-        else:
-            kept = self._needed_removals(segment)
-            self._compaction = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
-        return self._compaction
+    def begin_compaction(self, segment: Segment) -> SegmentJob:
+        """Prepare to change a segment's file: ``run`` elsewhere when it is `ready`, then ``end_compaction``.
 
-    def end_compaction(self, compaction: Rewriting) -> bool:
-        """``run`` returned or raised: put the new file in place; False if it is not to be used."""
+        If it is not ready, the next commit makes it so.
+        """
+        self.load(segment)
+        mostly_dead = segment.sealed and _is_mostly_dead(segment)
+        job: SegmentJob
+        if segment.due and not segment.compressed and not mostly_dead:
+            job = self._erasure(segment)
+        elif self.block_size and not segment.compressed and not mostly_dead:
+            file = self.tables.file(segment)
+            job = Compression(self.fs, self.folder, segment, file, self.block_size)
+        else:
+            file, kept = self.tables.file(segment), self._needed_removals(segment)
+            job = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
+        segment.pins += 1
+        self._compaction = job
+        if self._commit is not None or self.uncommitted or self._work.unsynced or job.old is None:
+            self._work.jobs.append(job)
+        else:
+            job.ready = True
+        return job
+
+    def _erasure(self, segment: Segment) -> Erasure:
+        ordinals = segment.exposed_ordinals()
+        if not segment.sealed and ordinals and ordinals[-1] == segment.count - 1:
+            # If power goes while the last message is overwritten, this still tells its sequence.
+            segment.note_other(segment.write(_SKIP, self.last_seq, self.last_timestamp, b"", b"", 0, 0, 0))
+        return Erasure(self.fs, self.folder, segment, ordinals)
+
+    def end_compaction(self, job: SegmentJob) -> bool:
+        """``run`` returned or raised: use what it wrote; False if that is not to be used."""
         self._compaction = None
-        segment = compaction.segment
+        segment = job.segment
         segment.pins -= 1
+        if job in self._work.jobs:
+            self._work.jobs.remove(job)
         if segment not in self.segments:
             self._doom(segment)
+        if isinstance(job, Erasure):
+            return self._end_erasure(segment, job)
+        assert isinstance(job, Rewriting)
+        return self._end_rewriting(segment, job)
+
+    def _end_erasure(self, segment: Segment, erasure: Erasure) -> bool:
+        if not erasure.done or segment not in self.segments:
+            return False
+        fresh = erasure.relabelled
+        if fresh is None:
+            if segment.sealed:
+                return (
+                    True  # meanwhile; its summary is being written, so it is erased again with the next look
+                )
+            fresh = segment.relabelled(erasure.ordinals)
+        segment.adopt_tables(fresh)
+        if segment.summarized:
+            segment.forget_sums()
+        segment.overdue = segment.due = False
+        return True
+
+    def _end_rewriting(self, segment: Segment, compaction: Rewriting) -> bool:
         for seq in compaction.damaged:
             ordinal = segment.ordinal_of(seq)
             if ordinal >= 0:
                 self.report_damage(segment, ordinal)
         if compaction.cancelled or compaction.file is None or segment not in self.segments:
-            compaction.discard()
-            return False
+            return self._discard(compaction)
         try:
             compaction.put_in_place()
         except StoreError:
-            compaction.discard()
-            return False
+            return self._discard(compaction)
         segment.close()
         segment.file = compaction.file
         if compaction.fresh is not None:
@@ -411,6 +501,11 @@ class Log(LogWriting):
         segment.compressed = compaction.compressed
         self._renamed = True
         return True
+
+    def _discard(self, compaction: Rewriting) -> bool:
+        if not compaction.discard():
+            self._leftovers.append(compaction)
+        return False
 
     def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
         gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
@@ -421,8 +516,10 @@ class Log(LogWriting):
 
 
 def _is_mostly_dead(segment: Segment) -> bool:
+    if segment.live == 0:
+        return segment.due  # it stays for what it says of others
     # With some dead messages at least: what else is needed may be more than one that is alive, for ever.
-    return 0 < segment.live < segment.count and segment.live_bytes * 2 < segment.size
+    return segment.live < segment.count and segment.live_bytes * 2 < segment.size
 
 
 def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:

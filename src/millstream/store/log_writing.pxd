@@ -26,6 +26,7 @@ cdef class LogWriting(LogReading):
     cdef list _doomed
     cdef bint _doubt
     cdef bint _renamed
+    cdef bint _tidying
     cdef object _work
 
     @cython.locals(segment=Segment, node=SubjectNode, seq="unsigned long long", total=Py_ssize_t)

@@ -12,6 +12,7 @@ Not here: what a removal does to segments (``log``), and the writing itself (``c
 from __future__ import annotations
 
 from millstream.store.commit import Commit, Work
+from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem
 from millstream.store.index import SubjectNode
 from millstream.store.log_reading import LogReading
@@ -20,6 +21,7 @@ from millstream.store.recent import Recent
 from millstream.store.record import Kind
 from millstream.store.scan import FARTHEST_JUMP
 from millstream.store.segment import Segment
+from millstream.store.segment_job import SegmentJob
 
 _REMOVED = int(Kind.REMOVED)
 _FLOOR = int(Kind.FLOOR)
@@ -49,6 +51,7 @@ class LogWriting(LogReading):
         self._doomed: list[Segment] = []
         self._doubt = False  # something that counts already may not survive a power cut
         self._renamed = False  # a compacted file took the place of another
+        self._tidying = False  # a commit is worth it for summaries and files of the ones before alone
         self._work = Work()  # and what the commits before it left
 
     # -- appending --------------------------------------------------------------------------------
@@ -151,6 +154,8 @@ class LogWriting(LogReading):
             or self._doomed
             or self._renamed
             or self._doubt
+            or self._tidying
+            or self._work.jobs
             or (self._active is not None and self._active.pending.size)
         )
 
@@ -173,6 +178,7 @@ class LogWriting(LogReading):
         self._doomed = []
         self._renamed = False
         self._doubt = False
+        self._tidying = False
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
         return self._commit
 
@@ -194,6 +200,7 @@ class LogWriting(LogReading):
             segment.writing = None
         self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
         if commit.synced and not work.is_nothing():
+            self._make_ready(work.jobs)
             for each in work.overwrites:
                 each.segment.pins -= 1
             for segment in commit.removed:
@@ -232,7 +239,16 @@ class LogWriting(LogReading):
             [each for each in dict.fromkeys(left.unsummarized + since.unsummarized) if each not in gone],
             left.doomed + since.doomed,
             commit.folder_changed or since.folder_changed,
+            left.jobs + since.jobs,
         )
+
+    def _make_ready(self, jobs: list[SegmentJob]) -> None:
+        for job in jobs:
+            try:
+                job.old = job.old or self.tables.file(job.segment)
+            except StoreError:
+                job.cancelled = True  # it is tried again with the next look
+            job.ready = True
 
     def _log_removals(self) -> None:
         if self._removing and min(self._removing) < self.first_seq:

@@ -34,6 +34,11 @@ cdef class RecordBuffer(GrowingBuffer):
 @cython.locals(size="unsigned int", crc="unsigned int")
 cdef void seal_records(unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t base) noexcept nogil
 
+@cython.locals(buffer=RecordBuffer)
+cpdef blank_record(
+    bytearray data, Py_ssize_t at, Py_ssize_t size, unsigned long long seq, long long timestamp, Py_ssize_t position
+)
+
 cdef unsigned int _crc_of_record(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, Py_ssize_t position) noexcept nogil
 
 @cython.final

@@ -146,6 +146,21 @@ def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:
     return buffer.take()
 
 
+def blank_record(data: bytearray, at: int, size: int, seq: int, timestamp: int, position: int) -> None:
+    """Turn ``data[at : at + size]``, the record of message `seq`, into an ERASED one without content.
+
+    It keeps its time if it is sound enough to tell, and gets `timestamp` otherwise.  `position` is where
+    it lies in its file.
+    """
+    if read_little(data, at, 4) & _SIZE_MASK == size and read_little(data, at + 8, 8) == seq:
+        timestamp = _read_signed(data, at + 16)
+    buffer = RecordBuffer()
+    buffer.base = position
+    buffer.add(_ERASED, seq, timestamp, b"", bytes(size - _HEADER_SIZE), 0, 0, size - _HEADER_SIZE)
+    buffer.seal()
+    data[at : at + size] = buffer.take()
+
+
 def moved_record(data: bytes, position: int, new_position: int) -> bytes:
     """The record `data` that lay at `position` as it must be at another place of another file."""
     crc = int.from_bytes(data[4:8], "little") ^ position ^ new_position

@@ -25,10 +25,18 @@ from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
-from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, erased_record
+from millstream.store.record import (
+    HEADER_SIZE,
+    MAX_RECORD,
+    WHOLE,
+    Kind,
+    Record,
+    RecordBuffer,
+    erased_record,
+)
 from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
-from millstream.store.summary import Summary, decode
+from millstream.store.summary import Summary, decode, erased_in
 
 _log = logging.getLogger("millstream.store")
 
@@ -68,6 +76,7 @@ class Recovery:
         self._segment_size = segment_size
         self._gaps: list[tuple[Segment, Gap, str]] = []
         self._erase: list[int] = []
+        self._half_erased: list[tuple[Segment, Gap]] = []
         self._unsynced = False  # the names of files may not be durable
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
 
@@ -86,13 +95,17 @@ class Recovery:
         self._log.settle()
         for segment, gap, reason in self._gaps:
             lost = known.count_alive(gap)
-            if (gap.size or lost) and not self._was_being_erased(gap):
+            if known.has_all_of(gap):
+                self._half_erased.append((segment, gap))
+            elif gap.size or lost:
                 self._report(segment.number, gap, reason, lost, known.first_alive(gap))
         for number in orphans:
             self._check_orphan(number, known)
         self._erase_again()
         if self._unsynced:
             self._sync_names()
+        for segment, gap in self._half_erased:
+            self._fill(segment, gap)
 
     def _list(self) -> tuple[list[int], set[int]]:
         """The numbers of all segments and of all summaries; what a crash left unfinished goes."""
@@ -146,6 +159,7 @@ class Recovery:
         segment.count = segment.live = summary.count
         segment.live_bytes = segment.all_bytes = summary.live_bytes
         segment.with_headers = summary.with_headers
+        segment.erased = erased_in(summary)
         segment.marks = summary.marks
         segment.removals.extend(summary.removals)
         segment.floor = summary.floor
@@ -298,11 +312,6 @@ class Recovery:
 
     # -- what was to be erased --------------------------------------------------------------------
 
-    def _was_being_erased(self, gap: Gap) -> bool:
-        """Power went in the middle of overwriting: that is no damage."""
-        erased = sum(gap.first_seq <= seq <= gap.last_seq for seq in set(self._erase))
-        return erased > 0 and erased == gap.last_seq + 1 - gap.first_seq
-
     def _erase_again(self) -> None:
         """A crash may have come between the word that a message is to be erased and the deed."""
         record = Record()
@@ -319,12 +328,34 @@ class Recovery:
                 noise = erased_record(seq, record.timestamp, size, offset)
                 places.setdefault(segment, []).append((offset, noise))
         for segment, parts in places.items():
-            try:
-                overwrite_all(self._log.tables.file(segment), parts)
-            except StoreError as error:
-                _log.error("%d messages are erased with the next commit: %s", len(parts), error)
-                for offset, noise in parts:
-                    self._log.overwrite(segment, offset, noise)
+            self._overwrite(segment, parts)
+
+    def _fill(self, segment: Segment, gap: Gap) -> None:
+        """Power went while removed messages were erased: put one record in the place of what is left of them.
+
+        It means the same as the gap, so the segment's tables stay right.
+        """
+        path = segment_path(self._folder, segment.number)
+        _log.info("%s: %d bytes of removed messages at %d are erased", path, gap.size, gap.offset)
+        buffer = RecordBuffer()
+        buffer.base = gap.offset
+        rest = gap.size - HEADER_SIZE
+        if rest >= 0:
+            buffer.add(
+                _SKIP, max(gap.last_seq, gap.reach), segment.last_timestamp, b"", bytes(rest), 0, 0, rest
+            )
+            buffer.seal()
+            self._overwrite(segment, [(gap.offset, buffer.take())])
+
+    def _overwrite(self, segment: Segment, parts: list[tuple[int, bytes]]) -> None:
+        if segment not in self._log.segments:
+            return  # nothing in it was live
+        try:
+            overwrite_all(self._log.tables.file(segment), parts)
+        except StoreError as error:
+            _log.error("removed messages in %d places are erased with the next commit: %s", len(parts), error)
+            for offset, data in parts:
+                self._log.overwrite(segment, offset, data)
 
 
 @dataclass(slots=True)
@@ -336,6 +367,14 @@ class _Removed:
 
     def is_alive(self, seq: int) -> bool:
         return seq >= self.floor and seq not in self.seqs
+
+    def has_all_of(self, gap: Gap) -> bool:
+        """Whether the gap can only have had messages that were removed: power went while they were erased."""
+        last = max(gap.last_seq, gap.reach)
+        if last < gap.first_seq or gap.size == 0:
+            return False
+        first = max(gap.first_seq, self.floor)
+        return all(seq in self.seqs for seq in range(first, last + 1))
 
     def count_alive(self, gap: Gap) -> int:
         first = max(gap.first_seq, self.floor)

@@ -1,6 +1,6 @@
 """A sealed segment written anew beside its file, which then takes the file's place.
 
-    Log.begin_compaction ──▶ Rewriting.run (any thread) ──▶ Log.end_compaction (rename)
+    Log.begin_compaction ──▶ Rewriting.run (any thread) ──▶ Log.end_compaction (rename); see ``segment_job``
 
 Readers use the old file until the new one, under the same name, has taken its place between two calls on
 the log's thread.  Both files mean the same, so a crash may leave either.
@@ -11,36 +11,28 @@ Not here: what is different in the new file (``compaction``, ``compression``), a
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
-from millstream.store.commit import segment_path
 from millstream.store.errors import StoreError
+from millstream.store.segment_job import SegmentJob
 
 if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
     from millstream.store.segment import Segment
 
 
-class Rewriting:
+class Rewriting(SegmentJob):
     """Of one segment."""
 
     def __init__(self, fs: FileSystem, folder: str, segment: Segment, file: File, block_size: int) -> None:
-        self._fs = fs
-        self._path = segment_path(folder, segment.number)
+        super().__init__(fs, folder, segment)
         self._new_path = self._path + ".new"
-        self._old = file
+        self._old = self.old = file
         self._block_size = block_size
-        self.segment = segment
-        self.cancelled = False  # the segment went, or content was erased in the old file
         self.compressed = block_size > 0  # the new file will be
         self.file: File | None = None  # the new one, once it is written
         self.fresh: Segment | None = None  # what that holds, if the tables are not the same
         self.damaged: list[int] = []  # sequences of messages that could not be copied
-
-    def run(self) -> None:
-        """Write and sync the new file; StoreError if that fails."""
-        raise NotImplementedError
 
     def create(self) -> File:
         """The new file, empty."""
@@ -51,9 +43,13 @@ class Rewriting:
         """The new file takes the name of the old one."""
         self._fs.rename(self._new_path, self._path)
 
-    def discard(self) -> None:
-        """Forget the new file; if it cannot be removed now, opening the log does it."""
+    def discard(self) -> bool:
+        """Forget the new file; False if it cannot be removed now, so that this is to be called again."""
         if self.file is not None:
             self.file.close()
-        with contextlib.suppress(StoreError):
+            self.file = None
+        try:
             self._fs.remove(self._new_path)
+        except StoreError:
+            return False
+        return True

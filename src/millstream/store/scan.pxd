@@ -20,4 +20,5 @@ cdef bint _fits(Segment segment, Record record) noexcept
 cdef Py_ssize_t _resume(Segment segment, bytes data, Py_ssize_t at, Py_ssize_t end, Record record) except -2
 @cython.locals(damaged=Record, alone=bint, most=Py_ssize_t)
 cdef _add_gap(Segment segment, object result, bytes data, Py_ssize_t at, Py_ssize_t end)
+cdef _close_gaps(object result, unsigned long long reach)
 cdef _note(Segment segment, Record record, object result)

@@ -37,6 +37,8 @@ class Gap:
     first_seq: int  # of the messages that may have been there
     last_seq: int  # below `first_seq` if there can have been none, or nobody knows yet
     most: int  # messages that can have been there
+    # The last sequence that is used up before the next record that tells one; 0: there is none.
+    reach: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
             at = found
         if result.open_gap is not None and (record.is_numbered() or record.kind == _SKIP):
             result.open_gap.last_seq = record.seq - 1
-            result.open_gap = None
+            _close_gaps(result, record.seq if record.kind == _SKIP else record.seq - 1)
         _note(segment, record, result)
         at += record.size
         result.end = at
@@ -113,6 +115,13 @@ def _add_gap(segment: Segment, result: Scan, data: bytes, at: int, end: int) -> 
         result.open_gap.most += most
 
 
+def _close_gaps(result: Scan, reach: int) -> None:
+    for gap in result.gaps:
+        if gap.reach == 0:
+            gap.reach = reach
+    result.open_gap = None
+
+
 def _note(segment: Segment, record: Record, result: Scan) -> None:
     if record.kind <= _HEADERS:
         segment.note(record.seq, record.timestamp, record.subject(), record.kind == _HEADERS, record.size)
@@ -121,6 +130,7 @@ def _note(segment: Segment, record: Record, result: Scan) -> None:
         # It keeps its place among the messages, as in a summary that was made before it was erased.
         segment.note(record.seq, record.timestamp, b"", False, record.size)
         segment.removals.push(record.seq)
+        segment.erased += 1
         return
     at = segment.size
     segment.note_other(record.size)

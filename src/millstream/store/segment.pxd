@@ -29,6 +29,9 @@ cdef class Segment:
     cdef public Py_ssize_t count
     cdef public Py_ssize_t live
     cdef public Py_ssize_t live_bytes
+    cdef public Py_ssize_t erased
+    cdef public bint overdue
+    cdef public bint due
     cdef public Py_ssize_t all_bytes
     cdef public Py_ssize_t with_headers
     cdef public int marks
@@ -89,6 +92,14 @@ cdef class Segment:
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
     @cython.locals(whole=Py_ssize_t, rest=int)
     cpdef mark_all_removed(self)
+    cpdef Py_ssize_t exposed(self) noexcept
+    @cython.locals(ordinal=Py_ssize_t, blank=Py_ssize_t)
+    cpdef list exposed_ordinals(self)
+    @cython.locals(
+        fresh=Segment, subjects=SubjectList, table=Numbers, numbers=Numbers, nameless=Py_ssize_t,
+        following=Py_ssize_t, ordinal=Py_ssize_t, value="unsigned int", number=Py_ssize_t, known=Py_ssize_t,
+    )
+    cpdef Segment relabelled(self, list ordinals)
     cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, SubjectList subjects)
     cpdef adopt_tables(self, Segment other)
     cpdef become(self, Segment other)

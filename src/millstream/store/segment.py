@@ -5,8 +5,8 @@
     +-----------+---------+---------------+--------+--------+---- …
 
 The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
-(but for secure erase, and when a smaller one takes its place: ``compaction``, ``compression``), a summary
-lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed.
+(but for what is erased in them, and when a smaller one takes its place: ``compaction``, ``compression``), a
+summary lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed.
 
 Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
 
@@ -68,6 +68,9 @@ class Segment:
         self.count = 0  # messages, with removed ones
         self.live = 0
         self.live_bytes = 0  # of records that are live
+        self.erased = 0  # removed messages whose content was overwritten in the file; their subject is empty
+        self.overdue = False  # it held removed content at the last look (``Log.age_removals``)
+        self.due = False  # and at the one before: that content is to be erased now
         self.all_bytes = 0  # of all its messages' records
         self.with_headers = 0  # messages that have headers, with removed ones
         self.marks = 0  # or-ed flags of its messages; the log's user knows what they mean
@@ -316,6 +319,68 @@ class Segment:
             self.live = 0
             self.live_bytes = 0
 
+    def exposed(self) -> int:
+        """How many removed messages have their content in the file."""
+        return self.count - self.live - self.erased
+
+    def exposed_ordinals(self) -> list[int]:
+        """Those messages."""
+        found: list[int] = []
+        if self.removed is None:
+            return found
+        blank = self.subjects.find(b"")
+        for ordinal in range(self.count):
+            if self.is_removed(ordinal) and self.subject_of.at(ordinal) & _SUBJECT_MASK != blank:
+                found.append(ordinal)
+        return found
+
+    def relabelled(self, ordinals: list[int]) -> "Segment":
+        """A segment for the same file in which the content of `ordinals` is overwritten.
+
+        They have the empty subject, as a scan of the file would find.  Subjects that no message has any more
+        are left out.
+        """
+        fresh = Segment(self.number, self.start_seq)
+        fresh.base_seq = self.base_seq
+        fresh.last_seq = self.last_seq
+        fresh.first_timestamp = self.first_timestamp
+        fresh.last_timestamp = self.last_timestamp
+        fresh.times_fall = self.times_fall
+        fresh.size = self.size
+        fresh.count = self.count
+        fresh.all_bytes = self.all_bytes
+        fresh.marks = self.marks
+        fresh.removals = self.removals
+        fresh.floor = self.floor
+        fresh.erased = self.erased + len(ordinals)
+        subjects = SubjectList()
+        table = Numbers(4)
+        numbers = Numbers(4, bytes(4 * (self.subjects.count + 1)))  # the new number of each old one, plus 1
+        nameless = self.subjects.count
+        following = 0
+        for ordinal in range(self.count):
+            value = self.subject_of.at(ordinal)
+            if following < len(ordinals) and ordinals[following] == ordinal:
+                following += 1
+                value = nameless
+            number = value & _SUBJECT_MASK
+            known = numbers.at(number)
+            if known == 0:
+                known = subjects.add(self.subjects.at(number) if number < nameless else b"") + 1
+                numbers.set(number, known)
+                if known > fresh.counts.count:
+                    fresh.counts.push(0)
+                    fresh.firsts.push(self.seq_at(ordinal))
+                    fresh.lasts.push(0)
+            number = known - 1
+            fresh.counts.set(number, fresh.counts.at(number) + 1)
+            fresh.lasts.set(number, self.seq_at(ordinal))
+            if value & _HEADER_BIT:
+                fresh.with_headers += 1
+            table.push(number | (value & _HEADER_BIT))
+        fresh.load(self.offsets, table, self.seqs, self.others, subjects)
+        return fresh
+
     # -- tables come and go -----------------------------------------------------------------------
 
     def load(
@@ -337,6 +402,8 @@ class Segment:
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
         self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
+        self.erased = other.erased
+        self.with_headers = other.with_headers
         self.counts = other.counts
         self.firsts = other.firsts
         self.lasts = other.lasts
@@ -353,7 +420,7 @@ class Segment:
         self.synced = other.synced
         self.count = self.live = other.count
         self.live_bytes = self.all_bytes = other.all_bytes
-        self.with_headers = other.with_headers
+        self.overdue = self.due = False
         self.removals = other.removals
         self.floor = other.floor
         self.removed = None

@@ -204,6 +204,7 @@ def load_tables(segment: Segment, summary: Summary) -> None:
     subjects = SubjectList()
     for each in summary.subjects:
         subjects.add(each.subject)
+    segment.erased = erased_in(summary)
     tables = summary.tables
     segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, subjects)
 
@@ -276,6 +277,11 @@ def _sums_are_right(tables: Segment, sums: list[SubjectSum]) -> bool:
         if each.first != tables.seq_at(firsts.at(number)) or each.last != tables.seq_at(lasts.at(number)):
             return False
     return True
+
+
+def erased_in(summary: Summary) -> int:
+    """How many messages had their content overwritten: they have the empty subject."""
+    return sum(each.count for each in summary.subjects if not each.subject)
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

@@ -141,9 +141,10 @@ class CrashFile:
         self._write("write", self._end, bytes(data))
         self._end += len(data)
 
-    def overwrite(self, offset: int, data: bytes) -> None:
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         self._write("overwrite", offset, data)
-        self._inode.sync()
+        if sync:
+            self._inode.sync()
 
     def _write(self, kind: str, offset: int, data: bytes) -> None:
         self._check()

@@ -87,9 +87,9 @@ class DiskFile:
     def read(self, offset: int, size: int) -> bytes:
         return self._file.read(offset, size)
 
-    def overwrite(self, offset: int, data: bytes) -> None:
+    def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         self._disk.check("overwrite", self._path)
-        self._file.overwrite(offset, data)
+        self._file.overwrite(offset, data, sync=sync)
 
     def truncate(self, size: int) -> None:
         self._file.truncate(size)

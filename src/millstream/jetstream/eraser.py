@@ -1,0 +1,91 @@
+"""Sees to it that removed messages leave the disk within a bounded time, however few they are.
+
+A segment that is mostly dead is written anew at once, and one without live messages is dropped
+(``compactor``, ``store.log``).  What is left is looked at three times within the bound: a segment that held
+removed content at one look and still does at the next is erased.  So erasing begins after at most two thirds
+of the bound, with everything that was removed from a segment meanwhile, and the rest of the time is for the
+disk.  Nothing is kept about single messages, so removing costs nothing more, and after a restart everything
+that is found removed is due in the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from millstream.jetstream.committer import Committing
+    from millstream.jetstream.compactor import Compactor
+    from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.resources import Resources
+
+_log = logging.getLogger("millstream.jetstream")
+
+_LOOKS: Final = 3  # within the bound
+
+
+class Eraser:
+    """For all streams of an account."""
+
+    def __init__(
+        self,
+        world: World,
+        resources: Resources,
+        compactor: Compactor,
+        dirty: Callable[[Committing], None],
+    ) -> None:
+        self._world = world
+        self._resources = resources
+        self._compactor = compactor
+        self._dirty = dirty
+        self._watched: dict[Committing, None] = {}
+        self._late: set[Committing] = set()  # it was told that they are
+        self._timer: Cancel | None = None
+
+    def watch(self, stream: Committing) -> None:
+        """Something may have been removed: a commit has ended, for one thing."""
+        if stream in self._watched or stream.in_memory:
+            return
+        self._watched[stream] = None
+        if self._timer is None:
+            self._plan()
+
+    def _plan(self) -> None:
+        self._timer = self._world.call_later(self._resources.erase_within_s / _LOOKS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        for stream in list(self._watched):
+            if stream.log.age_removals():
+                self._compactor.hurry(stream)
+            elif not stream.log.uncommitted:
+                del self._watched[stream]
+            if stream.log.uncommitted:
+                self._dirty(stream)
+            self._tell_late(stream)
+        if self._watched:
+            self._plan()
+
+    def _tell_late(self, stream: Committing) -> None:
+        if not stream.log.late:
+            self._late.discard(stream)
+        elif stream not in self._late:
+            self._late.add(stream)
+            _log.warning(
+                "%s: removed messages in %d segments are not erased within %g seconds yet; the disk does not"
+                " keep up, or a snapshot is being taken",
+                stream.log.folder,
+                stream.log.late,
+                self._resources.erase_within_s,
+            )
+
+    def forget(self, stream: Committing) -> None:
+        """The stream is closed."""
+        self._watched.pop(stream, None)
+        self._late.discard(stream)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,39 @@
+"""Work on the file of one segment that takes long, so it is done in another thread.
+
+    Log.begin_compaction ──▶ (a commit, until it is `ready`) ──▶ SegmentJob.run (any thread)
+                         ──▶ Log.end_compaction
+
+A job takes removed messages out of a file.  That must not happen before their removal is durable: the
+message that replaced one of them may still be on its way to the disk.
+
+Not here: which segment is next (``Log.compaction_candidate``), who runs the job (``jetstream.compactor``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from millstream.store.commit import segment_path
+
+if TYPE_CHECKING:
+    from millstream.store.fs import File, FileSystem
+    from millstream.store.segment import Segment
+
+
+class SegmentJob:
+    """One segment, and what is done to it."""
+
+    replaces_file = True  # so nobody may begin to read the present one meanwhile
+
+    def __init__(self, fs: FileSystem, folder: str, segment: Segment) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._path = segment_path(folder, segment.number)
+        self.segment = segment
+        self.old: File | None = None  # the segment's file; given when the job is ready
+        self.ready = False  # everything that was removed before it began is durable
+        self.cancelled = False  # the segment went, or content was erased in its file
+
+    def run(self) -> None:
+        """Do the work; StoreError if that fails."""
+        raise NotImplementedError
