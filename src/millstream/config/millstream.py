@@ -6,7 +6,7 @@
             advertise: "streams.example.com:8223"
             max_clients: 32
         }
-        erase_within: "60s"              # how long removed messages may stay on disk, at least 1s
+        erase_within: "2m"               # how long removed messages may stay on disk, at least 1s
     }
 
 `arrow: false` switches the endpoint off.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
 from millstream.base.owned import few
@@ -33,10 +33,12 @@ from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.recovery import open_log
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import World
+    from millstream.jetstream.ports import Cancel, World
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
+
+_RETRY_S: Final = 10.0  # between tries to remove a folder
 
 
 class AccountJetStream:
@@ -73,6 +75,7 @@ class AccountJetStream:
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
+        self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
     # -- streams ----------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ class AccountJetStream:
         return grave
 
     def _remove_later(self, folder: str) -> None:
-        """Remove our files in a folder, in a worker: large ones take long."""
+        """Remove our files in a folder, in a worker: large ones take long.  What fails is tried again."""
         left: Sequence[str] = ()
 
         def remove() -> None:
@@ -220,8 +223,11 @@ class AccountJetStream:
             left = self._fs.remove_ours(folder, STREAM)
 
         def ended(error: Exception | None) -> None:
-            if error is not None:
-                _log.error("account %s: %s", self.name, error)
+            if error is not None and folder in self._removing:
+                _log.error("account %s: a folder cannot be removed yet: %s", self.name, error)
+                self._removing[folder] = self.world.call_later(_RETRY_S, lambda: self._remove_later(folder))
+                return
+            self._removing.pop(folder, None)
             if left:
                 _log.warning(
                     "account %s: %s stays, because it holds what Millstream did not write: %s",
@@ -230,6 +236,7 @@ class AccountJetStream:
                     few(left),
                 )
 
+        self._removing[folder] = None
         self.world.run_in_worker(remove, ended)
 
     def recover(self) -> None:
@@ -340,6 +347,10 @@ class AccountJetStream:
             self.committer.forget(stream)
             stream.log.close()
         self.committer.stop()
+        for timer in self._removing.values():  # the next start goes on with them
+            if timer is not None:
+                timer.cancel()
+        self._removing.clear()
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
         """Other limits, for what is stored from now on."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-DEFAULT_ERASE_WITHIN_S: Final = 60.0
+DEFAULT_ERASE_WITHIN_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
