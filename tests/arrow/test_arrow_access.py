@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import http.client
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -89,37 +90,139 @@ async def test_nobody_is_asked_where_clients_are_not(tmp_path: Path) -> None:
         assert await status(server, basic("guest", "wrong")) == 401
 
 
-async def test_reading_needs_the_permission_of_a_direct_get(tmp_path: Path) -> None:
+async def test_reading_needs_the_permission_that_reading_over_nats_needs(tmp_path: Path) -> None:
     text = """authorization { users: [
         {user: admin, password: p}
-        {user: reader, password: p, permissions: {publish: ["$JS.API.DIRECT.GET.S"]}}
-        {user: others, password: p, permissions: {publish: {deny: ["$JS.API.DIRECT.GET.S"]}}}
+        {user: getter, password: p, permissions: {publish: ["$JS.API.STREAM.MSG.GET.*"]}}
+        {user: direct, password: p, permissions: {publish: ["$JS.API.DIRECT.GET.S"]}}
+        {user: others, password: p, permissions: {publish: {deny: ["$JS.API.*.GET.S", "$JS.API.*.*.GET.S"]}}}
+        {user: half, password: p, permissions: {publish: {deny: ["$JS.API.STREAM.MSG.GET.S"]}}}
         {user: some, password: p, permissions: {publish: ["$JS.API.DIRECT.GET.S.>", "$JS.API.CONSUMER.>"]}}
         {user: anything, password: p, permissions: {publish: ["$JS.API.>"]}}
+        {user: deaf, password: p, permissions: {publish: ["$JS.API.>"], subscribe: {deny: ">"}}}
+        {user: deafer, password: p, permissions: {subscribe: {allow: ["a.*", "b"], deny: ["b", "a.>"]}}}
+        {user: answers, password: p, permissions: {allow_responses: true}}
     ] }"""
+
+    async def statuses(server: Server, stream: str) -> dict[str, int]:
+        users = ("getter", "direct", "others", "half", "some", "anything", "deaf", "deafer", "answers")
+        return {user: await status(server, basic(user, "p"), stream) for user in users}
+
+    refused = dict.fromkeys(("others", "some", "deaf", "deafer", "answers"), 403)
     async with serving(tmp_path, text, user="admin", password="p") as server:
-        assert await status(server, basic("reader", "p")) == 200
-        assert await status(server, basic("anything", "p")) == 200
-        assert await status(server, basic("others", "p")) == 403
-        assert await status(server, basic("some", "p")) == 403
+        # Without `allow_direct` nobody gets a message by a direct get.
+        assert await statuses(server, "S") == {
+            **refused,
+            "getter": 200,
+            "anything": 200,
+            "direct": 403,
+            "half": 403,
+        }
+        admin = await nats.connect(server.client_url, user="admin", password="p")
+        await admin.jetstream().update_stream(name="S", subjects=["S.>"], allow_direct=True)
+        await admin.close()
+        assert await statuses(server, "S") == {
+            **refused,
+            "getter": 200,
+            "anything": 200,
+            "direct": 200,
+            "half": 200,
+        }
         # Who may not read a stream is not told whether there is one.
-        assert await status(server, basic("reader", "p"), "T") == 403
+        assert await status(server, basic("direct", "p"), "T") == 403
         assert await status(server, basic("anything", "p"), "T") == 404
 
 
-async def test_under_a_domain_its_own_spelling_is_as_good(tmp_path: Path) -> None:
+async def test_the_spelling_of_a_domain_neither_grants_nor_bypasses(tmp_path: Path) -> None:
+    """As for a client's message, the domain's subjects are mapped first, and then it is decided."""
     text = """authorization { users: [
         {user: admin, password: p}
-        {user: reader, password: p, permissions: {publish: ["$JS.hub.API.DIRECT.GET.S"]}}
+        {user: spelled, password: p, permissions: {publish: ["$JS.hub.API.>"]}}
+        {user: denied, password: p, permissions: {publish: {deny: ["$JS.API.*.*.GET.S", "$JS.API.*.GET.S"]}}}
+        {user: plain, password: p, permissions: {publish: ["$JS.API.STREAM.MSG.GET.S"]}}
     ] }, jetstream { domain: hub }"""
     config = tmp_path / "server.conf"
     config.write_text(f'listen: "127.0.0.1:-1", store_dir: "{tmp_path}/store"\n{text}')
     async with Server(options=load(config)) as server:
         admin = await nats.connect(server.client_url, user="admin", password="p")
-        await fill(admin, "S", 3)
+        await fill(admin, "S", 3, allow_direct=True)
         await admin.close()
-        assert await status(server, basic("reader", "p")) == 200
-        assert await status(server, basic("reader", "p"), "T") == 403
+        for user, over_http in (("spelled", 403), ("denied", 403), ("plain", 200)):
+            assert await status(server, basic(user, "p")) == over_http, user
+        for user, may in (("spelled", False), ("denied", False)):
+            client = await nats.connect(server.client_url, user=user, password="p")
+            request = client.request("$JS.hub.API.STREAM.MSG.GET.S", b'{"seq":1}', timeout=0.5)
+            with pytest.raises(nats.errors.TimeoutError):
+                await request
+            assert not may
+            await client.close()
+
+
+async def test_a_mapping_that_leads_elsewhere_leads_elsewhere_here_too(tmp_path: Path) -> None:
+    text = """accounts { A {
+        jetstream: enabled, users: [{user: admin, password: p}]
+        mappings { "$JS.API.STREAM.MSG.GET.S": "nowhere" }
+    } }"""
+    async with serving(tmp_path, text, user="admin", password="p") as server:
+        assert await status(server, basic("admin", "p")) == 403
+
+
+async def test_only_pinned_certificates_come_in(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    ours = authority.issue_for_loopback()
+    ann, eve = authority.issue("ann"), authority.issue("eve")
+    text = f"""tls {{ cert_file: "{ours.cert_file}", key_file: "{ours.key_file}"
+        ca_file: "{authority.cert_file}", verify: true, pinned_certs: ["{ann.public_key_sha256}"] }}"""
+    context = authority.client_context(ann)
+    async with serving(tmp_path, text, tls=context) as server:
+        assert await asyncio.to_thread(read_securely, server.arrow_url, context) == 3
+        with pytest.raises((ConnectionError, ssl.SSLError, URLError, http.client.HTTPException)):
+            await asyncio.to_thread(read_securely, server.arrow_url, authority.client_context(eve))
+
+
+async def test_a_user_of_web_sockets_only_does_not_come_in_by_password(tmp_path: Path) -> None:
+    text = """authorization { users: [
+        {user: admin, password: p}, {user: web, password: p, allowed_connection_types: [WEBSOCKET]}
+    ] }"""
+    async with serving(tmp_path, text, user="admin", password="p") as server:
+        assert await status(server, basic("web", "p")) == 401
+
+
+async def test_another_password_ends_the_tickets_of_a_user(tmp_path: Path) -> None:
+    def text(password: str) -> str:
+        return (
+            f"authorization {{ users: [{{user: admin, password: p}}, {{user: ann, password: {password}}}] }}"
+        )
+
+    config = tmp_path / "server.conf"
+    async with serving(tmp_path, text("old"), user="admin", password="p") as server:
+        start = config.read_text().partition("\n")[0] + "\n"
+        ticket = await ticket_of(server, user="ann", password="old")
+        assert await status(server, ticket) == 200
+        config.write_text(start + text("new"))
+        reload_configuration(server)
+        assert await status(server, ticket) == 401
+
+
+async def test_a_reload_that_revokes_ends_what_is_being_read(tmp_path: Path) -> None:
+    def text(rest: str) -> str:
+        return f"authorization {{ users: [{{user: admin, password: p}}, {{user: ann, password: p{rest}}}] }}"
+
+    config = tmp_path / "server.conf"
+    async with serving(tmp_path, text(""), user="admin", password="p") as server:
+        client = await nats.connect(server.client_url, user="admin", password="p")
+        await publish(client, "S", 400, size=100_000)  # more than sockets hold
+        await client.close()
+        start = config.read_text().partition("\n")[0] + "\n"
+        request = Request(
+            f"{server.arrow_url}/arrow/v1/streams/S", headers={"Authorization": basic("ann", "p")}
+        )
+        response = await asyncio.to_thread(urlopen, request, timeout=60)
+        config.write_text(start + text(", permissions: {publish: x}"))
+        reload_configuration(server)
+        with pytest.raises((http.client.IncompleteRead, OSError)):
+            await asyncio.to_thread(parse, response)
+        response.close()
 
 
 async def ticket_of(server: Server, **options: Any) -> str:
@@ -137,7 +240,7 @@ async def test_an_nkey_gets_a_ticket_and_is_held_to_its_permissions(tmp_path: Pa
     text = f"""authorization {{ users: [
         {{user: admin, password: p}}
         {{nkey: {public}, permissions: {{
-            publish: ["$MILLSTREAM.ARROW.INFO", "$JS.API.DIRECT.GET.S"], subscribe: "_INBOX.>"}} }}
+            publish: ["$MILLSTREAM.ARROW.INFO", "$JS.API.STREAM.MSG.GET.S"], subscribe: "_INBOX.>"}} }}
     ] }}"""
     async with serving(tmp_path, text, user="admin", password="p") as server:
         ticket = await ticket_of(server, nkeys_seed=str(seed))

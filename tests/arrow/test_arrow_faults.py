@@ -6,7 +6,6 @@ import http.client
 import json
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from arrow_kit import fill, parse, publish, read, read_now
 
 from millstream import Server
 from millstream.jetstream.stream import Stream
-from millstream.server.arrow import conversation
+from millstream.server.arrow import conversation, reception
 from millstream.testing.reference import ServerKind, ServerProcess
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
@@ -150,27 +149,21 @@ async def test_a_client_that_takes_nothing_is_cut_off(
 async def test_a_client_that_never_comes_to_an_end_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes
 ) -> None:
-    monkeypatch.setattr(conversation, "HEAD_S", 0.3)
-    monkeypatch.setattr(conversation, "_LINGER_S", 0.3)
-    begun = threading.Event()
-    hold = conversation.Conversation.hold
-
-    def noted_hold(self: conversation.Conversation) -> None:
-        begun.set()  # it may be over before anybody looks
-        hold(self)
-
-    monkeypatch.setattr(conversation.Conversation, "hold", noted_hold)
+    monkeypatch.setattr(reception, "HEAD_S", 0.3)
+    monkeypatch.setattr(reception, "_LINGER_S", 0.3)
     async with Server(store_dir=tmp_path) as server:
         endpoint = server._arrow
         assert endpoint is not None
         parts = urlsplit(server.arrow_url)
         talkative = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
         talkative.sendall(head)
-        await until(begun.is_set)
-        while endpoint._conversations:
+        talkative.setblocking(False)
+        await until(lambda: bool(endpoint._strangers))
+        while endpoint._strangers:
             with contextlib.suppress(OSError):  # it has hung up
                 talkative.sendall(b"x")
             await asyncio.sleep(0.02)
+        assert not endpoint._conversations
         talkative.close()
 
 

@@ -29,7 +29,7 @@ from millstream.store.checksum import crc_of
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind
 
 MOST_ROWS = 10_000
-MOST_BYTES = 8 * 1024 * 1024  # of the records that rows come from; the last one may go beyond
+MOST_BYTES = 2 * 1024 * 1024  # of the records that rows come from; the last one may go beyond
 _MOST_ROWS = MOST_ROWS
 _MOST_BYTES = MOST_BYTES
 

@@ -186,6 +186,20 @@ class Authenticator:
         user = self._nkeys.get(nkey)
         return user.account if user is not None else None
 
+    def secret_of(self, identity: Identity) -> str:
+        """The password or token that is configured for somebody; empty if it shows none."""
+        if identity.nkey:
+            return ""
+        user = self._users.get(identity.user) if identity.is_user else None
+        if user is not None:
+            return user.password
+        for simple in (self._plain, self._websocket):
+            if simple is not None and identity.is_user and simple.username == identity.user:
+                return simple.password
+            if simple is not None and identity.label == "token" and simple.token:
+                return simple.token
+        return ""
+
     def still_known(self, identity: Identity) -> Identity | None:
         """Who somebody that proved to be `identity` is by the present configuration; None if nobody."""
         if identity.nkey:

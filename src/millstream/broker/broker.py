@@ -33,6 +33,7 @@ from millstream.broker.message_trace import MessageTraces
 from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.broker.password_checks import PasswordChecks
+from millstream.broker.permissions import PermissionSet
 from millstream.broker.router import Subscription
 from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
@@ -389,6 +390,16 @@ class Broker:
         if taken:
             self.flush_soon()
         return taken
+
+    def may_request(self, account: Account, permissions: options.Permissions | None, subject: bytes) -> bool:
+        """Whether a client of this account reaches `subject` by publishing to it.
+
+        As for a client's message, the account's mappings come first and permissions count for what they give.
+        """
+        mapping = account.space.mapping
+        if mapping is not None and mapping(subject) != subject:
+            return False
+        return permissions is None or PermissionSet(permissions).may_publish(subject, self.now())
 
     def has_interest(self, account: Account, subject: bytes) -> bool:
         return account.space.route(subject).receivers() > 0

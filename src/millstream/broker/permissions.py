@@ -117,6 +117,15 @@ class PermissionSet:
         allowed = self._publish_allow is None or self._publish_allow.match(subject)
         return allowed and (self._publish_deny is None or not self._publish_deny.match(subject))
 
+    def may_receive(self) -> bool:
+        """Whether there is anything it may subscribe to, so that an answer could reach it."""
+        subscribe = self._permissions.subscribe
+        denied = [entry.encode() for entry in subscribe.deny if " " not in entry]
+        allowed = (">",) if subscribe.allow is None else subscribe.allow
+        return any(
+            not any(is_subset(entry.partition(" ")[0].encode(), rule) for rule in denied) for entry in allowed
+        )
+
     def may_subscribe(self, subject: bytes, queue: bytes | None = None) -> bool:
         """Whether SUB is accepted; accepting one that is wider than a deny turns the filter on."""
         if self._subscribe_allow is not None:

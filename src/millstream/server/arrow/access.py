@@ -5,15 +5,16 @@
     Authorization: Bearer mrt1.<…>            a ticket, see ``tickets``; the way for nkeys
     nothing                                   where none are needed, or a certificate stands for a user
 
-Who may publish to `$JS.API.DIRECT.GET.<stream>` may read the stream: that request gives any message to who
-may send it.  Under a domain, its own spelling of that subject is as good.
+A user may read a stream here if it could read any message of it over NATS: it may publish to
+`$JS.API.STREAM.MSG.GET.<stream>`, or to `$JS.API.DIRECT.GET.<stream>` if the stream has `allow_direct`, and
+may receive an answer.  Whether it may is asked of the broker, which decides the same for a client's message.
 
-Called in the thread of a request: bcrypt takes its time there.  An authenticator does not change, it is
-replaced.
+On the event loop.  A bcrypt password is checked where those of clients are.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import logging
@@ -21,27 +22,29 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from millstream.broker.auth import Credentials, Identity
+from millstream.broker.auth import Candidate, Credentials, Identity
+from millstream.broker.password_checks import PasswordCheck
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
-from millstream.jsapi.names import DIRECT_GET_PREFIX
+from millstream.jsapi.names import DIRECT_GET_PREFIX, STREAM_MSG_GET
 from millstream.server.arrow.problem import Problem
 from millstream.server.arrow.tickets import PREFIX, Tickets
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
+    from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.arrow")
 
 
 class Access:
-    """The door."""
+    """Authenticates and authorises requests."""
 
     def __init__(self, broker: Broker, tickets: Tickets) -> None:
         self._broker = broker
         self._tickets = tickets
 
-    def identify(self, authorization: str, certificate: bytes | None) -> Identity:
+    async def identify(self, authorization: str, certificate: bytes | None, address: str) -> Identity:
         """Who shows this header, and this certificate if TLS asked for one; raises Problem."""
         scheme, _, value = authorization.strip().partition(" ")
         value = value.strip()
@@ -54,32 +57,65 @@ class Access:
         user, password, token = _credentials(scheme.lower(), value)
         given = Credentials(user=user, password=password, token=token, peer=peer)
         candidate = self._broker.authenticator.candidate(given)
-        identity = candidate.verify() if candidate is not None else None
+        identity = await self._verified(candidate, address) if candidate is not None else None
         if identity is None:
-            _log.warning("authentication error%s", f" - User {user!r}" if user else "")
+            _log.error("authentication error%s", f" - User {user!r}" if user else "")
             what = "these credentials are not accepted" if authorization else "credentials are needed"
             raise Problem(HTTPStatus.UNAUTHORIZED, what)
         return identity
 
-    def check_may_read(self, identity: Identity, stream: str) -> None:
-        """Raise Problem unless this user may read the stream."""
-        if identity.permissions is None:
-            return
-        permissions = PermissionSet(identity.permissions)
-        subjects = [f"{DIRECT_GET_PREFIX}.{stream}"]
-        if domain := self._broker.jetstream_domain:
-            subjects.append(f"$JS.{domain}.API.DIRECT.GET.{stream}")
-        now = time.monotonic()
-        if not any(permissions.may_publish(subject.encode(), now) for subject in subjects):
-            text = f"this user may not read stream {stream}: it has no permission to publish to {subjects[0]}"
+    async def _verified(self, candidate: Candidate, address: str) -> Identity | None:
+        if not candidate.slow:
+            return candidate.verify()
+        outcome: asyncio.Future[Identity | None] = self._broker.loop.create_future()
+        check = PasswordCheck(
+            candidate.verify,
+            is_gone=outcome.done,
+            done=lambda identity: None if outcome.done() else outcome.set_result(identity),
+            gone=lambda: None,
+        )
+        self._broker.password_checks.submit((address, candidate.identity.user), check)
+        return await outcome
+
+    def check_may_read(self, identity: Identity, name: str, stream: Stream | None) -> None:
+        """Raise Problem unless this user may read the stream of this name, which may not be there."""
+        permissions = identity.permissions
+        requests = [STREAM_MSG_GET.replace("*", name)]
+        if stream is not None and stream.config.allow_direct:
+            requests.append(f"{DIRECT_GET_PREFIX}.{name}")
+        account = self._broker.accounts.get(identity.account)
+        if account is None or not any(
+            self._broker.may_request(account, permissions, request.encode()) for request in requests
+        ):
+            needed = " or ".join(requests)
+            text = f"this user may not read stream {name}: it has no permission to publish to {needed}"
+            raise Problem(HTTPStatus.FORBIDDEN, text)
+        if permissions is not None and not PermissionSet(permissions).may_receive():
+            text = f"this user may not read stream {name}: it may not subscribe to anything"
             raise Problem(HTTPStatus.FORBIDDEN, text)
 
+    def still_may_read(self, identity: Identity, name: str, stream: Stream | None) -> bool:
+        """Whether a user that was identified earlier could begin to read now."""
+        known = self._broker.authenticator.still_known(identity)
+        try:
+            if known is not None:
+                self.check_may_read(known, name, stream)
+        except Problem:
+            return False
+        return known is not None
+
     def _ticket_holder(self, ticket: str) -> Identity:
-        claimed = self._tickets.check(ticket, time.time_ns())
-        identity = self._broker.authenticator.still_known(claimed) if claimed is not None else None
-        if identity is None:
+        authenticator = self._broker.authenticator
+        claimed = self._tickets.check(ticket, time.time_ns(), authenticator.secret_of)
+        identity = authenticator.still_known(claimed) if claimed is not None else None
+        if identity is None or claimed is None or not _came_by_an_open_door(claimed, identity):
             raise Problem(HTTPStatus.UNAUTHORIZED, "the ticket is not valid, or not valid any more")
         return identity
+
+
+def _came_by_an_open_door(claimed: Identity, known: Identity) -> bool:
+    """Whether the user may still use the kind of connection by which it got its ticket."""
+    return not known.connection_types or (claimed.connection_types or frozenset()) <= known.connection_types
 
 
 def _credentials(scheme: str, value: str) -> tuple[str, str, str]:

@@ -87,9 +87,10 @@ class Announcement:
         session = getattr(client, "session", None)
         identity = getattr(session, "identity", None)
         url = self._url(client, session)
-        if identity is None or identity.account != account.name or not url:
+        if session is None or identity is None or identity.account != account.name or not url:
             return {"version": VERSION, "urls": []}
-        ticket, expires_ns = self._tickets.issue(identity, time.time_ns())
+        secret = self._server.broker.authenticator.secret_of(identity)
+        ticket, expires_ns = self._tickets.issue(identity, time.time_ns(), secret, session.kind)
         return {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}
 
     def _url(self, client: Any, session: Any) -> str:

@@ -1,7 +1,10 @@
-"""The Arrow endpoint of a server: its address, the threads of its requests, its start and stop.
+"""The Arrow endpoint of a server: its address, who is connected, its start and stop.
 
-The event loop accepts; each connection then has a thread of its own, so neither reading the log nor waiting
-for a client is done on the loop.  If as many are served as may be, the next ones wait in the system's queue.
+    accepted ──▶ stranger: handshake, head, credentials, on the loop ──▶ a place ──▶ a thread that answers
+
+Only who may read has a thread: neither reading the log nor waiting for a client is done on the loop.  Of
+those who are not known yet there are at most `_MOST_STRANGERS`; one more, and the oldest of the address that
+has the most is dropped, so that whoever sends a request at once gets through beside many silent ones.
 """
 
 from __future__ import annotations
@@ -11,30 +14,41 @@ import contextlib
 import logging
 import os
 import socket
-import ssl
 import threading
+from collections import Counter
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.rarely import Rarely
 from millstream.broker.listener import bind
 from millstream.broker.tls import server_context
+from millstream.broker.tls_peer import pins_allow
 from millstream.config.reload import Area
+from millstream.server.arrow import reception
 from millstream.server.arrow.access import Access
 from millstream.server.arrow.announcement import WILDCARDS, Announcement, bracketed
-from millstream.server.arrow.conversation import Conversation
+from millstream.server.arrow.conversation import Conversation, Grant
 from millstream.server.arrow.gate import Gate
-from millstream.server.arrow.source import Found, find
+from millstream.server.arrow.loop_socket import LoopSocket
+from millstream.server.arrow.places import Places
+from millstream.server.arrow.problem import Gone, Problem
+from millstream.server.arrow.query import read_target
+from millstream.server.arrow.source import find, stream_of
 from millstream.server.arrow.tickets import Tickets
 
 if TYPE_CHECKING:
     from millstream.arrow.options import ArrowOptions
+    from millstream.base.tls_server import ServerContext
+    from millstream.broker.auth import Identity
     from millstream.config.reload import ReloadPlan
-    from millstream.server.arrow.query import RangeQuery
+    from millstream.jetstream.stream import Stream
     from millstream.server.server import Server
 
 _log = logging.getLogger("millstream.arrow")
 
 _BACKLOG: Final = 1024
 _RETRY_S: Final = 0.1  # after running out of file descriptors, say
+_MOST_STRANGERS: Final = 256
 
 
 class ArrowEndpoint:
@@ -49,11 +63,16 @@ class ArrowEndpoint:
         tickets = Tickets()
         self._access = Access(server.broker, tickets)
         self._announcement = Announcement(server, tickets, options, self)
-        self._context: ssl.SSLContext | None = None
+        self._context: ServerContext | None = None
+        self._pins: frozenset[str] = frozenset()
         self._sockets: list[socket.socket] = []
         self._accepting = False
         # Filling batches takes processors from whoever publishes: leave some.
         self._working = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
+        self._strangers: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
+        self._drops = Rarely()
+        self._known: set[asyncio.Task[None]] = set()  # who may read, and waits for a place
+        self._places = Places(options.max_clients)
         self._conversations: dict[threading.Thread, Conversation] = {}
 
     @property
@@ -88,6 +107,10 @@ class ArrowEndpoint:
             sock.close()
         self._sockets.clear()
         self._gate.close()
+        waiting = [*self._strangers, *self._known]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
         for conversation in self._conversations.values():
             conversation.cut()
         for thread in list(self._conversations):
@@ -97,10 +120,21 @@ class ArrowEndpoint:
         if Area.TLS in plan.areas:
             self._renew_context()
         self._announcement.follow()
+        for conversation in self._conversations.values():
+            self._check_again(conversation)
+
+    def _check_again(self, conversation: Conversation) -> None:
+        """Cut off an answer to somebody who would be refused now."""
+        grant = conversation.grant
+        name = grant.query.stream
+        if not self._access.still_may_read(grant.identity, name, self._stream(grant.identity, name)):
+            _log.info("a range of stream %s is cut off: user %r may not read it any more", name, grant.user)
+            conversation.cut()
 
     def _renew_context(self) -> None:
         tls = self._server.options.broker.tls
         self._context = server_context(tls) if tls is not None else None
+        self._pins = tls.pinned_certs if tls is not None else frozenset()
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -118,22 +152,104 @@ class ArrowEndpoint:
 
     def _accept(self, listening: socket.socket) -> None:
         try:
-            sock, _ = listening.accept()
+            sock, address = listening.accept()
         except BlockingIOError:
             return
         except OSError as error:
             _log.error("cannot accept a connection: %s", error)
             self._accept_no_more()
-            self._loop.call_later(_RETRY_S, self._freed)
+            self._loop.call_later(_RETRY_S, self._retry)
             return
-        conversation = Conversation(sock, self._context, self._find, self._working)
+        task = self._loop.create_task(self._receive(LoopSocket(self._loop, sock), address[0]))
+        self._strangers[task] = address[0]
+        task.add_done_callback(self._received)
+        if len(self._strangers) > _MOST_STRANGERS:
+            self._drop_one()
+
+    def _retry(self) -> None:
+        if self._sockets:
+            self._accept_more()
+
+    def _drop_one(self) -> None:
+        ((busiest, count),) = Counter(self._strangers.values()).most_common(1)
+        oldest = next(task for task, address in self._strangers.items() if address == busiest)
+        del self._strangers[oldest]
+        oldest.cancel()
+        if dropped := self._drops.due():
+            _log.warning(
+                "%d connections without a request, %d of them from %s: dropped %d",
+                _MOST_STRANGERS,
+                count,
+                busiest,
+                dropped,
+            )
+
+    def _received(self, task: asyncio.Task[None]) -> None:
+        self._strangers.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a request failed unexpectedly", exc_info=error)
+
+    async def _receive(self, line: LoopSocket, address: str) -> None:
+        """From an accepted socket to a thread that answers, or to a refusal."""
+        try:
+            async with asyncio.timeout(reception.HEAD_S):
+                grant = await self._judge(line, address)
+            if grant is not None:
+                self._known.add(task := _this_task())
+                self._strangers.pop(task, None)
+                await self._answer(line, grant)
+        except Problem as problem:
+            await reception.refuse(line, problem)
+        except Gone as gone:
+            await reception.refuse(line, Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(gone)))
+        except (OSError, TimeoutError) as error:
+            _log.debug("a request of %s ended early: %s", address, error)
+        except Exception:
+            _log.exception("cannot answer a request")
+            text = "this is our fault; see the server's log"
+            await reception.refuse(line, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, text))
+        finally:
+            self._known.discard(_this_task())
+            line.close()
+
+    async def _judge(self, line: LoopSocket, address: str) -> Grant | None:
+        """Return what the client may have; None if it went.  Raises Problem."""
+        if self._context is not None:
+            pins = self._pins
+            await line.secure(self._context)
+            if not pins_allow(pins, line.certificate):
+                raise OSError("its certificate is not pinned")
+        request = await reception.receive_head(line)
+        if request is None:
+            return None
+        query = read_target(request.target.decode("latin-1"))
+        headers = {name: value.decode("latin-1") for name, value in request.headers}
+        authorization = headers.get(b"authorization", "")
+        identity = await self._access.identify(authorization, line.certificate, address)
+        self._access.check_may_read(identity, query.stream, self._stream(identity, query.stream))
+        found = await find(self._gate, self._server.jetstream, identity.account, query)
+        user = f"{identity.account}/{identity.user}" if identity.user else address
+        return Grant(identity, user, query, found, with_body=request.method == b"GET")
+
+    def _stream(self, identity: Identity, name: str) -> Stream | None:
+        try:
+            return stream_of(self._server.jetstream, identity.account, name)
+        except Problem:
+            return None
+
+    async def _answer(self, line: LoopSocket, grant: Grant) -> None:
+        await self._places.enter(grant.user)
+        conversation = Conversation(line.hand_over(), grant, self._working)
         thread = threading.Thread(
             target=self._serve, args=(conversation,), name="millstream-arrow", daemon=True
         )
         self._conversations[thread] = conversation
-        thread.start()
-        if len(self._conversations) >= self._options.max_clients:
-            self._accept_no_more()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more of them
+            _log.error("cannot start a thread for a reader: %s", error)
+            conversation.cut()
+            self._ended(thread)
 
     def _serve(self, conversation: Conversation) -> None:
         try:
@@ -144,14 +260,12 @@ class ArrowEndpoint:
             self._loop.call_soon_threadsafe(self._ended, threading.current_thread())
 
     def _ended(self, thread: threading.Thread) -> None:
-        self._conversations.pop(thread, None)
-        self._freed()
+        conversation = self._conversations.pop(thread, None)
+        if conversation is not None:
+            self._places.leave(conversation.grant.user)
 
-    def _freed(self) -> None:
-        if self._sockets and len(self._conversations) < self._options.max_clients:
-            self._accept_more()
 
-    def _find(self, authorization: str, certificate: bytes | None, query: RangeQuery) -> Found:
-        identity = self._access.identify(authorization, certificate)
-        self._access.check_may_read(identity, query.stream)
-        return find(self._gate, self._server.jetstream, identity.account, query)
+def _this_task() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task

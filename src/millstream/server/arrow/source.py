@@ -1,4 +1,4 @@
-"""The stream of a request: found and watched on the event loop, read in the thread of the request.
+"""The stream of a request: found and watched on the event loop, read in the thread of the answer.
 
 A range ends at what is durable when the request comes.  What is stored but not durable yet is waited for, if
 it was asked for: whoever was told of a sequence by stream info finds it.
@@ -6,9 +6,9 @@ it was asked for: whoever was told of a sequence by stream info finds it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -68,34 +68,27 @@ class StreamSegments:
             self._stream.log.peek(seq, Record())  # which looks for itself, reports it and gives it up
 
 
-def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> Found:
-    """The range that is asked for; raises Problem.  In the thread of the request."""
-
-    def look(answer: Future[Found]) -> None:
-        stream = _stream(jetstream, account, query.stream)
-        last_seq = stream.log.last_seq
-        wanted = last_seq if query.last is None else min(query.last, last_seq)
-
-        def durable() -> None:
-            if not answer.done():
-                log = stream.log
-                answer.set_result(
-                    Found(
-                        StreamSegments(gate, jetstream, stream),
-                        query.first,
-                        min(wanted, log.committed),
-                        log.first_seq,
-                        log.committed,
-                        format_time(stream.created_ns),
-                    )
-                )
-
-        when_durable(stream, wanted, durable)
-
-    return gate.ask(look)
+async def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> Found:
+    """The range that is asked for; raises Problem."""
+    stream = stream_of(jetstream, account, query.stream)
+    last_seq = stream.log.last_seq
+    wanted = last_seq if query.last is None else min(query.last, last_seq)
+    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    when_durable(stream, wanted, lambda: None if durable.done() else durable.set_result(None))
+    await durable
+    log = stream.log
+    return Found(
+        StreamSegments(gate, jetstream, stream),
+        query.first,
+        min(wanted, log.committed),
+        log.first_seq,
+        log.committed,
+        format_time(stream.created_ns),
+    )
 
 
-def _stream(jetstream: JetStreamService, account: str, name: str) -> Stream:
+def stream_of(jetstream: JetStreamService, account: str, name: str) -> Stream:
+    """Return a stream; raises Problem if there is none."""
     engine = jetstream.engine
     if engine is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "JetStream is not enabled")

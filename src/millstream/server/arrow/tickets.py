@@ -4,7 +4,8 @@
 
 A client asks for one over its NATS connection, where it was authenticated in whatever way, and shows it over
 HTTP, where nkeys and certificates cannot be asked for.  It says who it is, not what it may do: that is looked
-up when it is shown, so it ends with its user.  The key is this process's own: no ticket outlives it.
+up when it is shown, so it ends with its user, and with the password that the user had.  The key is this
+process's own: no ticket outlives it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import binascii
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from millstream.broker.auth import Identity
+from millstream.broker.options import ConnectionType
 
 PREFIX: Final = "mrt1."
 LIFETIME_NS: Final = 5 * 60 * 1_000_000_000
@@ -29,6 +32,8 @@ class _Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: str
     label: str
     nkey: str
+    kind: str  # of the connection that it was given to
+    proof: str  # of the secret that the user had then
     expires: int  # ns since 1970
 
 
@@ -38,15 +43,34 @@ class Tickets:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
-    def issue(self, identity: Identity, now_ns: int) -> tuple[str, int]:
+    def issue(
+        self,
+        identity: Identity,
+        now_ns: int,
+        secret: str = "",
+        kind: ConnectionType = ConnectionType.STANDARD,
+    ) -> tuple[str, int]:
         """A ticket, and when it expires."""
         expires = now_ns + LIFETIME_NS
-        claims = _Claims(identity.account, identity.user, identity.label, identity.nkey, expires)
+        claims = _Claims(
+            identity.account,
+            identity.user,
+            identity.label,
+            identity.nkey,
+            kind.value,
+            self._seal(secret),
+            expires,
+        )
         text = _encode(msgspec.json.encode(claims))
         return f"{PREFIX}{text}.{self._seal(text)}", expires
 
-    def check(self, ticket: str, now_ns: int) -> Identity | None:
-        """Whose ticket it is; None if it is not one of ours, or has expired."""
+    def check(
+        self, ticket: str, now_ns: int, secret_of: Callable[[Identity], str] = lambda identity: ""
+    ) -> Identity | None:
+        """Whose ticket it is, with the kind of connection that it was given to.
+
+        None if it is not one of ours, has expired, or its user has another secret now.
+        """
         text, _, seal = ticket.removeprefix(PREFIX).partition(".")
         if not hmac.compare_digest(seal.encode(), self._seal(text).encode()):
             return None
@@ -58,7 +82,16 @@ class Tickets:
             return None
         if claims.expires <= now_ns:
             return None
-        return Identity(user=claims.user, label=claims.label, account=claims.account, nkey=claims.nkey)
+        identity = Identity(
+            user=claims.user,
+            label=claims.label,
+            account=claims.account,
+            nkey=claims.nkey,
+            connection_types=frozenset({ConnectionType(claims.kind)}),
+        )
+        if not hmac.compare_digest(claims.proof, self._seal(secret_of(identity))):
+            return None
+        return identity
 
     def _seal(self, text: str) -> str:
         return _encode(hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))

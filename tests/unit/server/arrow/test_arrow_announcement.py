@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from millstream.arrow.options import ArrowOptions
-from millstream.broker.auth import Identity
+from millstream.broker.auth import Authenticator, Identity
+from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.server.arrow.announcement import Announcement
 from millstream.server.arrow.tickets import Tickets
 
@@ -16,9 +17,11 @@ def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str
     endpoint: Any = SimpleNamespace(port=8223, scheme=scheme)
     transport = SimpleNamespace(get_extra_info=lambda name: (sockname, 4222))
     client = SimpleNamespace(
-        session=SimpleNamespace(ip=ip, identity=Identity(account="A")), transport=transport
+        session=SimpleNamespace(ip=ip, identity=Identity(account="A"), kind=ConnectionType.STANDARD),
+        transport=transport,
     )
-    announcement = Announcement(None, Tickets(), options, endpoint)  # type: ignore[arg-type]
+    server: Any = SimpleNamespace(broker=SimpleNamespace(authenticator=Authenticator(BrokerOptions())))
+    announcement = Announcement(server, Tickets(), options, endpoint)
     account: Any = SimpleNamespace(name="A")
     return announcement._info(account, client)
 

@@ -10,13 +10,15 @@ from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     Authorization,
     BrokerOptions,
+    ConnectionType,
     Permissions,
     SubjectRules,
     User,
 )
 from millstream.server.arrow.tickets import LIFETIME_NS, Tickets
 
-ANN = Identity(user="ann", label="user:ann", account="A")
+BY_TCP = frozenset({ConnectionType.STANDARD})
+ANN = Identity(user="ann", label="user:ann", account="A", connection_types=BY_TCP)
 NOW = 1_700_000_000_000_000_000
 
 

@@ -1,0 +1,70 @@
+"""The beginning of a request, on the event loop: its head is read, or the client is told what is wrong.
+
+Nobody is known yet, so everything has a bound: `HEAD_S` for the handshake and the head together,
+`_MAX_HEAD` bytes of it, and a moment to take a refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+from millstream.server.arrow.loop_socket import LoopSocket
+from millstream.server.arrow.problem import Problem
+
+HEAD_S: Final = 10.0  # for all of handshake and head
+_LINGER_S: Final = 1.0  # for an error to arrive before we hang up
+_MAX_HEAD: Final = 64 * 1024
+_CHUNK: Final = 16 * 1024
+
+
+async def receive_head(line: LoopSocket) -> h11.Request | None:
+    """Return the request; None if the client closed without one.  Raises Problem if it is not HTTP."""
+    http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
+    try:
+        while (event := http.next_event()) is h11.NEED_DATA:
+            http.receive_data(await line.receive(_CHUNK))
+    except h11.RemoteProtocolError as error:
+        raise Problem(HTTPStatus(error.error_status_hint), str(error)) from None
+    if not isinstance(event, h11.Request):
+        return None
+    if event.method not in (b"GET", b"HEAD"):
+        raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "a range is asked for with GET")
+    if event.http_version < b"1.1":
+        raise Problem(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is needed: the end must be told")
+    return event
+
+
+async def refuse(line: LoopSocket, problem: Problem) -> None:
+    """Send an error and wait a moment for the client to take it."""
+    body = json.dumps({"error": {"code": problem.status, "description": str(problem)}}).encode() + b"\n"
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers.append(("WWW-Authenticate", 'Basic realm="millstream", charset="UTF-8"'))
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("Allow", "GET, HEAD"))
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            await line.send(response_head(problem.status, headers) + body)
+            line.end()
+            # To close on bytes that were not read can destroy the answer on its way.
+            while await line.receive(_CHUNK):
+                pass
+
+
+def response_head(status: HTTPStatus, headers: Sequence[tuple[str, str]]) -> bytes:
+    """The beginning of an answer, after which the connection is closed."""
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Date: {formatdate(usegmt=True)}",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in headers),
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
