@@ -388,8 +388,18 @@ class AccountJetStream:
         self.check_server_room(stream)
         storage = stream.config.storage
         limit = self.limit(storage)
-        if limit >= 0 and self._used[storage] + size > limit:
+        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
             raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
+
+    def has_room(self, storage: StorageType, size: int) -> bool:
+        """Whether `size` more bytes of a stream that is being restored can be stored; asked by workers."""
+        limit = self.limit(storage)
+        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
+            return False
+        return size <= self.resources.left(storage)
+
+    def _staged_bytes(self, storage: StorageType) -> int:
+        return self.resources.staged.of_account(self.name, storage)
 
     def check_server_room(self, stream: Stream) -> None:
         """Refuse to store anything if the server can not."""

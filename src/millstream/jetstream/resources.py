@@ -6,6 +6,7 @@ message costs an addition however many streams there are.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.options import DEFAULT_ERASE_WITHIN_S, JetStreamLimits
@@ -15,6 +16,25 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
 
 _NO_LIMIT: Final = 2**63 - 1
+
+
+class Staged:
+    """Bytes of streams that are being restored; used by workers, with its lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._of_server = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self._of_account: dict[tuple[str, StorageType], int] = {}
+
+    def change(self, account: str, storage: StorageType, change: int) -> None:
+        self._of_server[storage] += change
+        self._of_account[account, storage] = self.of_account(account, storage) + change
+
+    def of_account(self, account: str, storage: StorageType) -> int:
+        return self._of_account.get((account, storage), 0)
+
+    def of_server(self, storage: StorageType) -> int:
+        return self._of_server[storage]
 
 
 class Resources:
@@ -40,6 +60,7 @@ class Resources:
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
         self.accounts: list[AccountJetStream] = []
+        self.staged = Staged()
         self.batches = 0  # atomic ones in flight
         self.fast_batches = 0
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
@@ -55,5 +76,9 @@ class Resources:
 
     def exhausted(self, storage: StorageType) -> bool:
         """Nothing more can be stored."""
+        return self.left(storage) < 0
+
+    def left(self, storage: StorageType) -> int:
+        """Bytes that can still be stored; below 0 if there are too many already."""
         most = self.max_memory if storage is StorageType.MEMORY else self.max_store
-        return self._used[storage] > most
+        return most - self._used[storage] - self.staged.of_server(storage)

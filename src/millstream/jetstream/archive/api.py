@@ -7,9 +7,10 @@ Checks are done in nats-server's order.  Everything that takes time happens afte
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
+from millstream.base.seldom import Seldom
 from millstream.jetstream import stream_config
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.contents import Contents
@@ -17,6 +18,7 @@ from millstream.jetstream.archive.loading import EntryLoading, Loading
 from millstream.jetstream.archive.messages import LoadLimits
 from millstream.jetstream.archive.old_format import OldLoading
 from millstream.jetstream.archive.receiving import Receiving
+from millstream.jetstream.archive.room import Room
 from millstream.jetstream.archive.sending import Sending
 from millstream.jetstream.archive.switching import check_room, prepare, switch_in
 from millstream.jetstream.bodies import Bodies, is_empty
@@ -24,6 +26,7 @@ from millstream.jetstream.reading import Later
 from millstream.jsapi import names
 from millstream.jsapi.advisory_types import RestoreComplete, RestoreCreate, SnapshotComplete, SnapshotCreate
 from millstream.jsapi.codec import encode
+from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.requests import StreamRestoreRequest, StreamSnapshotRequest
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
+_MOST_RESTORES: Final = 16  # of an account at once; each may have 16 MB of chunks that wait
+_MOST_SNAPSHOTS: Final = 64
+
 
 class ArchiveApi:
     """The handlers, for one account."""
@@ -51,6 +57,7 @@ class ArchiveApi:
         self._server_version = server_version
         self._bodies = Bodies(strict=strict)
         self._under_way: list[Sending | Receiving] = []
+        self._full = Seldom(_log, account.world.now_ns)
         self.handlers: dict[str, Callable[[str, Request], Response | Later]] = {
             "STREAM.SNAPSHOT.*": self.snapshot,
             "STREAM.RESTORE.*": self.restore,
@@ -62,8 +69,16 @@ class ArchiveApi:
         for each in under_way:
             each.give_up()
 
-    def _start(self, transfer: Sending | Receiving) -> None:
+    def _check_place(self, kind: type[Sending | Receiving], most: int) -> None:
+        """ApiError if so many are under way that one more has to wait."""
         self._under_way = [each for each in self._under_way if not each.over]
+        if sum(isinstance(each, kind) for each in self._under_way) >= most:
+            self._full.tell(
+                "account %s: %d %ss are under way, one is refused", self._account.name, most, kind.what
+            )
+            raise ApiError(Err.INSUFFICIENT_RESOURCES)
+
+    def _start(self, transfer: Sending | Receiving) -> None:
         self._under_way.append(transfer)
         transfer.start()
 
@@ -77,6 +92,7 @@ class ArchiveApi:
         asked = self._bodies.read(request.payload, StreamSnapshotRequest)
         if not valid_publish_subject(asked.deliver_subject.encode()):
             raise ApiError(Err.DELIVER_SUBJECT_INVALID)
+        self._check_place(Sending, _MOST_SNAPSHOTS)
         client = self._account.world.describe_client(request.client)
         contents = Contents(stream, consumers=not asked.no_consumers)
 
@@ -132,6 +148,7 @@ class ArchiveApi:
         )
         if name in self._account.streams:
             raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
+        self._check_place(Receiving, _MOST_RESTORES)
         client = self._account.world.describe_client(request.client)
         return StreamRestoreResponse(deliver_subject=self._receive(config, client))
 
@@ -143,7 +160,17 @@ class ArchiveApi:
         begun = RestoreCreate(stream=name, client=client, domain=account.domain)
         account.advisories.send_if_heard(begun, names.ADVISORY_STREAM_RESTORE_CREATE, name)
         staging = account.stage(config, nuid())
-        limits = LoadLimits(world.max_payload, config.max_msg_size, world.max_subject)
+        room = Room(account, config.storage)
+        drops = config.max_bytes > 0 and config.discard is DiscardPolicy.OLD
+        limits = LoadLimits(
+            world.max_payload,
+            config.max_msg_size,
+            world.max_subject,
+            hold=room.hold,
+            refusal=room.refusal,
+            extra=-10 if staging.in_memory else 4,  # see `Stream.bytes`
+            most=config.max_bytes if drops else 0,
+        )
         entries = EntryLoading(staging.begin_log, limits, world.now_ns())
 
         def ended(reply: bytes, received: int, error: ApiError | None) -> None:
@@ -169,6 +196,7 @@ class ArchiveApi:
             name,
             Loading(entries, lambda: OldLoading(staging, account.name, config, limits, world.now_ns())),
             staging,
+            room,
             check=lambda size: check_room(account, config, size),
             prepare=lambda loaded: prepare(staging, config, loaded, world.now_ns()),
             switch=lambda loaded: switch_in(account, staging, config, loaded),

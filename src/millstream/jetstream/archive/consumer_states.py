@@ -84,7 +84,7 @@ def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
         config = None
         if bytes(entry.config) not in (b"", b"null"):
             config = decode_lenient(bytes(entry.config), ConsumerConfig)
-    except (msgspec.MsgspecError, JsonError, ArchiveError) as error:
+    except (msgspec.MsgspecError, JsonError, ArchiveError, RecursionError) as error:
         raise ArchiveError(f'failed to decode consumer "{name}" state: {error}') from error
     if config is None:
         raise ArchiveError(f'consumer "{name}" is missing config')

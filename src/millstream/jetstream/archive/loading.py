@@ -13,7 +13,7 @@ Not here: the form of older archives (``old_format``), which is told by the firs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -30,6 +30,10 @@ from millstream.store.log import Log
 _AT_ONCE: Final = 64  # messages; then other threads may go on: the interpreter would let them wait for 5 ms
 _WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes that gather before they are written
 _CONSUMERS: Final = "consumers/"
+_LARGEST_STATE: Final = 256 * 1024  # bytes of state.json
+_LARGEST_CONSUMER: Final = 16 * 1024 * 1024
+_MOST_OF_CONSUMERS: Final = 64 * 1024 * 1024  # bytes of all of them
+_AT_A_STEP: Final = 8 * 1024 * 1024  # bytes that are unpacked before others have their turn
 
 
 @dataclass(slots=True)
@@ -68,6 +72,8 @@ class EntryLoading:
         self._limits = limits
         self._now_ns = now_ns
         self._entries = EntryReader()
+        self._entries.most = _LARGEST_STATE
+        self._consumer_bytes = 0
         self._state: StreamState | None = None
         self._consumers: list[ArchivedConsumer] = []
         self._messages: MessageLoader | None = None
@@ -105,7 +111,11 @@ class EntryLoading:
         name, body = entries.name().decode(errors="replace"), entries.body()
         if self._state is None:
             self._state = _state_of(name, body)
+            entries.most = _LARGEST_CONSUMER
         else:
+            self._consumer_bytes += len(name) + len(body)
+            if self._consumer_bytes > _MOST_OF_CONSUMERS:
+                raise ArchiveError("its consumers are too large")
             if not name.startswith(_CONSUMERS):
                 raise ArchiveError(f'expected consumer, found "{name}"')
             self._consumers.append(decode_consumer(name.removeprefix(_CONSUMERS), body))
@@ -191,6 +201,7 @@ class Loading:
 
     def __init__(self, entries: EntryLoading, make_old: Callable[[], Form]) -> None:
         self._frames = FrameReader()
+        self._pieces: Iterator[bytes] = iter(())
         self._first = b""  # until the form is known
         self._entries = entries
         self._make_old = make_old
@@ -202,12 +213,27 @@ class Loading:
         return self._form.announced if self._form is not None else 0
 
     def feed(self, data: bytes) -> None:
-        if self._form is not None and self._form.complete:
-            return
-        for piece in self._frames.feed(data):
-            self._take(piece)
+        """Read all of a chunk."""
+        self.begin(data)
+        while self.step():
+            pass
+
+    def begin(self, data: bytes) -> None:
+        """Have a chunk read by the steps that follow."""
+        self._pieces = self._frames.feed(data)
+
+    def step(self) -> bool:
+        """Read some of the chunk, which can hold very much; False if nothing of it is left."""
+        done = 0
+        while done < _AT_A_STEP:
             if self._form is not None and self._form.complete:
-                return  # as in the reference, nobody looks at what follows
+                return False  # as in the reference, nobody looks at what follows
+            piece = next(self._pieces, None)
+            if piece is None:
+                return False
+            self._take(piece)
+            done += len(piece)
+        return True
 
     def _take(self, piece: bytes) -> None:
         if self._form is None:

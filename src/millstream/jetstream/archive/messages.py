@@ -6,6 +6,7 @@ Not here: where they come from (``loading``, ``old_format``), and when what was 
 """
 
 import re
+from collections.abc import Callable
 
 from millstream.jetstream.archive.entries import EntryReader
 from millstream.jetstream.archive.errors import ArchiveError, told
@@ -24,17 +25,32 @@ _MARK_MSG_ID = MARK_MSG_ID
 _MARK_TTL = MARK_TTL
 _MARK_SCHEDULE = MARK_SCHEDULE
 _NS = 1_000_000_000
+_AHEAD = 64 * 1024
 _LARGEST_SEQ = LARGEST_SEQ
 _SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a line of its own
 
 
 class LoadLimits:
-    """What a message may have, in bytes."""
+    """What a message may have, and all of them together, in bytes."""
 
-    def __init__(self, max_payload: int, max_size: int, max_subject: int) -> None:
+    def __init__(
+        self,
+        max_payload: int,
+        max_size: int,
+        max_subject: int,
+        *,
+        hold: Callable[[int], bool] = lambda size: True,
+        refusal: Callable[[], Exception] = lambda: ArchiveError("no room"),
+        extra: int = 0,
+        most: int = 0,
+    ) -> None:
         self.max_payload = max_payload
         self.max_size = max_size if max_size >= 0 else max_payload  # of headers and body
         self.max_subject = min(max_subject, MAX_SUBJECT)
+        self.hold = hold  # takes so many bytes in all, or returns False
+        self.refusal = refusal  # what to raise then
+        self.extra = extra  # that a message counts beyond its record
+        self.most = most  # of all messages: the oldest go, unless it is 0
 
 
 class MessageLoader:
@@ -47,6 +63,10 @@ class MessageLoader:
         self._max_payload = limits.max_payload
         self._max_size = limits.max_size
         self._max_subject = limits.max_subject
+        self._limits = limits
+        self._extra = limits.extra
+        self._most = limits.most
+        self._held = 0  # bytes that were taken of the account's
         self._now_ns = now_ns
 
     def take(self, reader: EntryReader, most: int) -> bool:
@@ -105,6 +125,23 @@ class MessageLoader:
                 log.skip_to(seq, timestamp)
                 return
         log.append(subject, source, start, header_size, size, timestamp, marks)
+        stored = log.record_bytes + self._extra * log.messages
+        if self._most > 0:
+            while stored > self._most and log.messages > 0:
+                log.remove(log.first_seq)
+                stored = log.record_bytes + self._extra * log.messages
+        if stored > self._held:
+            self._hold(stored)
+
+    def _hold(self, stored: int) -> None:
+        """Take what is stored, and something ahead so that not every message asks."""
+        limits = self._limits
+        if limits.hold(stored + _AHEAD):
+            self._held = stored + _AHEAD
+        elif limits.hold(stored):
+            self._held = stored
+        else:
+            raise limits.refusal()
 
     def skip_to(self, seq: int, timestamp: int = 0) -> None:
         """Everything up to and including `seq` was used, at a time that may be known."""

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = re.compile(r"msgs/(\d{1,9})\.blk")
 _CONSUMER: Final = re.compile(r"obs/([^/]+)/(meta\.inf|meta\.sum|o\.dat)")
-_LARGEST_FILE: Final = 256 * 1024 * 1024
+_LARGEST_FILE: Final = 64 * 1024 * 1024  # a block of messages, or the state of a consumer
+_LARGEST_META: Final = 1024 * 1024
+_MOST_FILES: Final = 65_536
 _END: Final = 512  # zeros that a tar ends with, at least
 _OUTSIDE: Final = re.compile(r"(?:^|/)\.\.(?:/|$)|^/")
 
@@ -63,6 +65,8 @@ class OldLoading:
     def feed(self, data: bytes) -> None:
         self._tar.append(data)
         self.announced = self._tar.size()
+        if not self._limits.hold(self.announced):
+            raise self._limits.refusal()
 
     def finish(self) -> Loaded:
         try:
@@ -80,9 +84,12 @@ class OldLoading:
                 if not member.isreg() or _OUTSIDE.search(member.name):
                     raise ArchiveError(f"unexpected content (account={self._account})")
                 self._files[member.name.removeprefix("./")] = member
+                if len(self._files) > _MOST_FILES:
+                    raise ArchiveError("there are too many files in it")
                 end = max(end, tar.offset)
             self._check_end(end)
             created = self._check_meta(tar)
+            self._limits.hold(0)  # from now on messages count, not what they are unpacked from
             loaded = Loaded(self._staging.begin_log(1), created=created)
             self._load_messages(tar, loaded)
             loaded.consumers = self._consumers(tar)
@@ -98,7 +105,7 @@ class OldLoading:
         member = self._files.get(name)
         if member is None:
             return None
-        if member.size > _LARGEST_FILE:
+        if member.size > (_LARGEST_META if name.endswith(("meta.inf", "meta.sum")) else _LARGEST_FILE):
             raise ArchiveError(f"{name} is too large")
         file = tar.extractfile(member)
         data = file.read() if file is not None else b""
@@ -167,10 +174,10 @@ def _check_sum(kind: str, name: str, text: bytes, digest: bytes | None) -> None:
 
 def _created(text: bytes) -> int:
     """ns since 1970; 0 if the metadata does not tell."""
-    found: Any = msgspec.json.decode(text)
     try:
+        found: Any = msgspec.json.decode(text)
         return max(int(parse_time(found["Created"])), 0)
-    except (KeyError, TypeError, TimeError):
+    except (KeyError, TypeError, TimeError, msgspec.MsgspecError, RecursionError):
         return 0
 
 
@@ -196,6 +203,8 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(self._at, self._file.size() if size < 0 else size)
+        if not 0 <= size <= _LARGEST_FILE:  # of a header that says how long the next name is
+            raise tarfile.ReadError("too large")
+        data = self._file.read(self._at, size)
         self._at += len(data)
         return data

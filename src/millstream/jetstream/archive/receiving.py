@@ -22,13 +22,14 @@ from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.archive.loading import Loaded, Loading
+    from millstream.jetstream.archive.room import Room
     from millstream.jetstream.archive.staging import Staging
     from millstream.jetstream.ports import Cancel, Request, World
 
 _log = logging.getLogger("millstream.jetstream")
 
 _IDLE_S: Final = 5.0
-_MOST_WAITING: Final = 64 * 1024 * 1024  # bytes of chunks whose sender does not wait for answers
+_MOST_WAITING: Final = 16 * 1024 * 1024  # bytes of chunks whose sender does not wait for answers
 
 
 class Receiving:
@@ -39,6 +40,8 @@ class Receiving:
     for one that was given up.
     """
 
+    what = "restore"
+
     def __init__(
         self,
         world: World,
@@ -46,6 +49,7 @@ class Receiving:
         stream: str,
         loading: Loading,
         staging: Staging,
+        room: Room,
         *,
         check: Callable[[int], None],
         prepare: Callable[[Loaded], None],
@@ -57,6 +61,7 @@ class Receiving:
         self._title = title  # of the stream, with its account, for people
         self._loading = loading
         self._staging = staging
+        self._room = room
         self._check = check
         self._prepare = prepare
         self._switch = switch
@@ -159,9 +164,23 @@ class Receiving:
         self._reading = True
         request = self._waiting.pop(0)
         self._waiting_size -= len(request.payload)
-        self._world.run_in_worker(
-            lambda: self._loading.feed(request.payload), lambda error: self._was_read(request, error)
-        )
+        self._loading.begin(request.payload)
+        self._read_on(request)
+
+    def _read_on(self, request: Request) -> None:
+        """Read some of a chunk: a few bytes can unpack to gigabytes, and others use the workers, too."""
+        more: list[bool] = []
+
+        def read_some() -> None:
+            more.append(self._loading.step())
+
+        def was_read(error: Exception | None) -> None:
+            if error is None and more[0] and not self._over:
+                self._read_on(request)
+            else:
+                self._was_read(request, error)
+
+        self._world.run_in_worker(read_some, was_read)
 
     def _was_read(self, request: Request, error: Exception | None) -> None:
         self._reading = False
@@ -196,6 +215,7 @@ class Receiving:
                 self._remove()
                 return
             if error is None:
+                self._room.release()  # the stream counts from now on
                 try:
                     self._switch(loaded[0])
                 except Exception as problem:
@@ -221,6 +241,7 @@ class Receiving:
         """When nothing is left of it, go on."""
 
         def removed(error: Exception | None) -> None:
+            self._room.release()
             if error is not None:
                 _log.error("restore for stream '%s': %s", self._title, error)
             if then is not None:

@@ -45,6 +45,8 @@ _STOPPED: Final = ("server shutdown", b"NATS/1.0 500 Server Shutdown\r\n\r\n")
 class Sending:
     """One snapshot.  `ended` is called with what went wrong, or nothing."""
 
+    what = "snapshot"
+
     def __init__(
         self, stream: Stream, contents: Contents, request: StreamSnapshotRequest, ended: Callable[[str], None]
     ) -> None:
