@@ -25,3 +25,27 @@ class Rarely:
         self._last = now
         count, self._count = self._count, 0
         return count
+
+
+class Sparingly:
+    """Lets so many lines pass in a second, and counts the others."""
+
+    def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._now = now
+        self._began = float("-inf")
+        self._passed = 0
+        self._held_back = 0
+
+    def admit(self) -> int:
+        """Return 0 to hold a line back; else 1, or more: 1 and the number held back since the last one."""
+        now = self._now()
+        if now - self._began >= 1.0:
+            self._began = now
+            self._passed = 0
+        if self._passed >= self._most:
+            self._held_back += 1
+            return 0
+        self._passed += 1
+        held_back, self._held_back = self._held_back, 0
+        return 1 + held_back

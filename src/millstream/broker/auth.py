@@ -155,6 +155,11 @@ class Authenticator:
         self._websocket_maps_certificates = websocket is not None and _maps(websocket.tls)
         self.required = authorization.required
         self.needs_nonce = bool(self._nkeys)
+        self.has_plain_passwords = any(
+            user.password and not is_bcrypt(user.password)
+            for user in self._users.values()
+            if user.name != _STAND_IN
+        ) or bool(authorization.password and not is_bcrypt(authorization.password))
         self.has_slow_users = any(is_bcrypt(user.password) for user in self._users.values())
 
     def required_for(self, kind: ConnectionType) -> bool:

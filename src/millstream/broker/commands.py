@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
@@ -68,7 +69,16 @@ class Commands:
             handler(connection)
         else:
             reason, text = _FATAL[Op(op)]
+            connection.session.note_refusal(connection, "%s", self._fault(connection, op))
             self._broker.close(connection, reason, text)
+
+    def _fault(self, connection: Connection, op: int) -> str:
+        """What the log says about an operation that ends its connection."""
+        if op == Op.PAYLOAD_TOO_BIG:
+            return f"maximum payload exceeded: more than {connection.parser.max_payload}"
+        if op == Op.LINE_TOO_LONG:
+            return f"maximum control line exceeded: more than {connection.parser.max_control_line}"
+        return "Client parser ERROR: " + ("unknown operation" if op == Op.UNKNOWN else "bad arguments")
 
     def _info(self, connection: Connection) -> None:
         """From a client it means nothing, but it has to be JSON."""
@@ -106,6 +116,7 @@ class Commands:
         connection.keepalive.heard(self._broker.now())
         refusal = self._refuse_subscription(connection, subject, queue)
         if refusal is not None:
+            _log_refused_subscription(connection, refusal, subject, queue, sid)
             connection.send(_error(refusal))
             return
         if sid not in connection.subscriptions:
@@ -192,6 +203,7 @@ class Commands:
         if subject.startswith(_GATEWAY_PREFIXES) or (
             subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
         ):
+            connection.session.note_refusal(connection, "Publish Violation - Subject %s", quoted(subject))
             connection.send(_error(errors.publish_violation(subject)))
             return False
         return True
@@ -207,6 +219,7 @@ class Commands:
             connection.tracer.message_in(subject, frame)
         permissions = connection.permissions
         if permissions is not None and not permissions.may_publish(subject, self._broker.now()):
+            connection.session.note_refusal(connection, "Publish Violation - Subject %s", quoted(subject))
             connection.send(_error(errors.publish_violation(subject)))
             self._broker.observer.publish_refused(connection, subject)
             return errors.publish_violation(subject)
@@ -218,6 +231,7 @@ class Commands:
         return None
 
     def refuse_reply(self, connection: Connection, frame: Frame) -> None:
+        connection.session.note_refusal(connection, "Publish Violation - Reply %s", quoted(frame.reply()))
         connection.send(_error(errors.reply_violation(frame.reply())))
 
     def answer_no_responders(self, connection: Connection, subject: bytes, reply: bytes) -> None:
@@ -232,6 +246,20 @@ class Commands:
             b"HMSG %b %b %d %d\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
             % (reply, subscription.sid, size, size, subject)
         )
+
+
+def _log_refused_subscription(
+    connection: Connection, refusal: bytes, subject: bytes, queue: bytes | None, sid: bytes
+) -> None:
+    session = connection.session
+    if not refusal.startswith(b"Permissions Violation"):
+        session.note_refusal(connection, "%s", refusal.decode())
+        return
+    group = f", Queue: {quoted(queue)}" if queue is not None else ""
+    shown = quoted(sid)[1:-1]
+    session.note_refusal(
+        connection, "Subscription Violation - Subject %s%s, SID %s", quoted(subject), group, shown
+    )
 
 
 def _split(argument: bytes) -> list[bytes]:

@@ -113,7 +113,8 @@ class Connection(Subscriber):
         self._route = self._acks = None
 
     def __str__(self) -> str:
-        return f"{self.session.ip}:{self.session.port} - cid:{self.cid}"
+        session = self.session
+        return f"{session.ip}:{session.port} - cid:{self.cid}{session.description()}"
 
     # -- transport callbacks ----------------------------------------------------------------------
 

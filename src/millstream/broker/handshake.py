@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.quoting import quoted
 from millstream.broker.auth import Authenticator, Candidate, Credentials, Identity
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
@@ -206,15 +207,21 @@ def _decide(broker: Broker, connection: Connection, identity: Identity | None) -
 
 def _refuse(broker: Broker, connection: Connection) -> None:
     connection.session.stop_auth_timer()
-    _log.warning("%s - authentication error%s", connection, _user_label(connection.session.connect))
+    session = connection.session
+    label = _user_label(session.connect, session.cookies)
+    _log.error("%s:%d - cid:%d - authentication error%s", session.ip, session.port, connection.cid, label)
     broker.observer.authentication_failed(connection)
     broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
 
 
-def _user_label(connect: ConnectOptions) -> str:
+def _user_label(connect: ConnectOptions, cookies: ConnectOptions | None) -> str:
     if connect.nkey:
-        return f" - Nkey {connect.nkey!r}"
-    return f" - User {connect.user!r}" if connect.user else ""
+        return f" - Nkey {quoted(connect.nkey)}"
+    if user := connect.user or (cookies.user if cookies is not None else ""):
+        return f" - User {quoted(user)}"
+    if connect.auth_token or (cookies is not None and cookies.auth_token):
+        return ' - Token "[REDACTED]"'
+    return ""
 
 
 def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
@@ -240,6 +247,7 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
         if session.identity is not None:
             broker.observer.client_moved(connection, previous)
     session.identity = identity
+    session.authenticated = broker.authenticator.required_for(session.kind)
     connection.parser.connect_first = False
     apply_limits(broker, connection)
     connection.headers = broker.options.headers and connect.headers

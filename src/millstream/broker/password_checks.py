@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from millstream.base.quoting import quoted
 from millstream.base.rarely import Rarely
 from millstream.broker.auth import Identity
 
@@ -124,10 +125,10 @@ class PasswordChecks:
             del self._waiting[source]
         if count := self._refusals.due():
             _log.warning(
-                "More than %d passwords wait to be checked, most for user %r from %s: "
+                "More than %d passwords wait to be checked, most for user %s from %s: "
                 "%d logins were refused unchecked",
                 self._most,
-                source[1],
+                quoted(source[1]),
                 source[0],
                 count,
             )

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.auth import Authenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
@@ -124,5 +125,5 @@ def _refresh(broker: Broker, connection: Connection) -> None:
                 broker.commands.remove_subscription(connection, subscription)
                 text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
                 connection.send(b"-ERR '%b'\r\n" % text)
-                _log.info("%s - Removed sub %r - not authorized", connection, subscription.subject.decode())
+                _log.info("%s - Removed sub %s - not authorized", connection, quoted(subscription.subject))
         connection.filters_deliveries = permissions.filters_deliveries

@@ -1,14 +1,21 @@
 """What is known of a client beyond the path of its messages: who it is and what it asked for."""
 
+import logging
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from millstream.base.quoting import quoted
+from millstream.base.rarely import Sparingly
 from millstream.broker.auth import Identity
 from millstream.broker.client_json import read_object
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType
+
+_log = logging.getLogger("millstream.broker")
+
+_MOST_REFUSALS: Final = 100  # lines in a second about one connection
 
 
 class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +75,27 @@ class Session:
     tls_cipher: str = ""
     peer_certificate: bytes | None = None  # DER
     reason: CloseReason | None = None
+    authenticated: bool = False  # by a proof, rather than where nobody asks for one
+    _refusals: Sparingly | None = None  # made when it is needed
+
+    def description(self) -> str:
+        """How log lines name the client besides its address: ` - "v1.2:go:name" - "ACC/user:ann"`."""
+        connect = self.connect
+        parts = [f"v{connect.version}" if connect.version else "", connect.lang, connect.name]
+        text = ":".join(part for part in parts if part)
+        named = f" - {quoted(text)}" if text and self.connect_received else ""
+        identity = self.identity
+        if identity is None or not (identity.label and self.authenticated):
+            return named
+        return f"{named} - {quoted(f'{identity.account}/{identity.label}')}"
+
+    def note_refusal(self, connection: object, text: str, *values: object) -> None:
+        """Log what the client may not do; not every time if it tries very often."""
+        if self._refusals is None:
+            self._refusals = Sparingly(_MOST_REFUSALS)
+        if lines := self._refusals.admit():
+            more = f" (and {lines - 1} more)" if lines > 1 else ""
+            _log.error(f"%s - {text}%s", connection, *values, more)
 
     def stop_auth_timer(self) -> None:
         if self.auth_timer is not None:

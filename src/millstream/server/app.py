@@ -55,6 +55,7 @@ def run(options: ServerOptions) -> int:
         return 1
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
+        _ignore_signals()
         loop.close()
         logs.take_down(handler)
 
@@ -62,25 +63,53 @@ def run(options: ServerOptions) -> int:
 async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
     server = Server(options=options)
     with _pid_file(options.process.pid_file):
-        _handle_signals(server, handler)
-        await server.start()
+        starting = asyncio.ensure_future(server.start())
+        stop_wanted = _handle_signals(server, handler, starting)
+        try:
+            await starting
+        except asyncio.CancelledError:
+            return 0  # by a signal
+        if stop_wanted.is_set():
+            server.request_stop()
         with _ports_file(server, options.process.ports_file_dir):
             await server.wait_stopped()
     return 0
 
 
-def _handle_signals(server: Server, handler: logging.Handler) -> None:
+def _handle_signals(
+    server: Server, handler: logging.Handler, starting: asyncio.Future[None]
+) -> asyncio.Event:
+    """Act on signals from now on; returns an event that says whether one of them wants an end."""
     loop = asyncio.get_running_loop()
+    stop_wanted = asyncio.Event()
 
     def stop(name: str) -> None:
-        _log.debug("Trapped %r signal", name)
-        server.request_stop()
+        _log.info('Trapped "%s" signal', name)
+        stop_wanted.set()
+        if starting.done():
+            server.request_stop()
+        else:
+            starting.cancel()
 
     def terminate() -> None:
-        if not server.broker.lame_duck:  # which ends by itself
+        if starting.done() and server.broker.lame_duck:  # which ends by itself
+            _log.info('Trapped "terminated" signal')
+        else:
             stop("terminated")
 
+    def retire() -> None:
+        _log.info('Trapped "user defined signal 2" signal')
+        if starting.done():
+            server.enter_lame_duck()
+
+    def reopen() -> None:
+        _log.info('Trapped "user defined signal 1" signal')
+        logs.reopen(handler)
+
     def reload() -> None:
+        _log.info('Trapped "hangup" signal')
+        if not starting.done():
+            return  # it reads the file that there is
         try:
             reload_configuration(server)
         except MillstreamError as error:
@@ -100,8 +129,16 @@ def _handle_signals(server: Server, handler: logging.Handler) -> None:
     loop.add_signal_handler(signal.SIGINT, stop, "interrupt")
     loop.add_signal_handler(signal.SIGTERM, terminate)
     loop.add_signal_handler(signal.SIGHUP, reload)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: logs.reopen(handler))
-    loop.add_signal_handler(signal.SIGUSR2, server.enter_lame_duck)
+    loop.add_signal_handler(signal.SIGUSR1, reopen)
+    loop.add_signal_handler(signal.SIGUSR2, retire)
+    return stop_wanted
+
+
+def _ignore_signals() -> None:
+    """It is over: who presses Ctrl-C once more gets the end that is near, and no traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        asyncio.get_event_loop().remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

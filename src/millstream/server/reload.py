@@ -39,6 +39,6 @@ def reload_configuration(server: Server) -> ReloadPlan:
     for listener in server.reload_listeners:
         listener(plan)
     for change in plan.changes:
-        _log.info("Reloaded: %s", change.name)
-    _log.info("Reloaded server configuration")
+        _log.info("Reloaded: %s", change.name.removeprefix("broker."))
+    _log.info("Reloaded server configuration (%s)", plan.options.config_digest)
     return plan

@@ -82,6 +82,7 @@ class Server:
         self._arrow: ArrowEndpoint | None = None
         self._lame_duck: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._failed_to_start = False
         self._stopped: asyncio.Event
 
     # -- where it is ------------------------------------------------------------------------------
@@ -164,7 +165,11 @@ class Server:
             await self._start_monitor()
             self.follow_jetstream()
             await self._listen(self.options.broker)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
         except BaseException:
+            self._failed_to_start = True
             await self.stop()
             raise
         self.events.start()
@@ -175,10 +180,12 @@ class Server:
     def _announce(self) -> None:
         from millstream import BUILD, __version__
 
-        _log.info("Starting nats-server")
+        _log.info("Starting Millstream")
         _log.info("  Version:  %s (millstream %s, %s)", SERVER_VERSION, __version__, BUILD)
         _log.info("  Name:     %s", self.broker.server_name)
         _log.info("  ID:       %s", self.broker.server_id)
+        if self.broker.authenticator.has_plain_passwords:
+            _log.warning("Plaintext passwords detected, use nkeys or bcrypt")
         if self.options.config_file:
             _log.info(
                 "Using configuration file: %s (%s)", self.options.config_file, self.options.config_digest
@@ -214,12 +221,17 @@ class Server:
             _log.info(
                 "Listening for websocket clients on %s://%s:%d", scheme, websocket.host, self._websocket.port
             )
+            if websocket.tls is None:
+                _log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
         self._listener = Listener(self.broker, ConnectionType.STANDARD, options.tls)
         await self._listener.start(options.host, options.port)
         self.broker.listen_port = self._listener.port
         _log.info("Listening for client connections on %s:%d", options.host, self._listener.port)
         if options.tls is not None:
-            _log.info("TLS required for client connections")
+            wanted = "available" if options.tls.allow_non_tls else "required"
+            _log.info("TLS %s for client connections", wanted)
+            if options.tls.handshake_first and not options.tls.handshake_first_fallback_s:
+                _log.warning('Clients that are not using "TLS Handshake First" option will fail to connect')
 
     async def stop(self) -> None:
         """Close every connection and listener.  Whoever calls it again waits for the same end."""
@@ -232,7 +244,9 @@ class Server:
         return self._stopping
 
     async def _stop(self) -> None:
-        _log.info("Initiating Shutdown...")
+        # Of a start that failed, the reason is the last line.
+        level = logging.DEBUG if self._failed_to_start else logging.INFO
+        _log.log(level, "Initiating Shutdown...")
         if self._lame_duck is not None:
             self._lame_duck.cancel()
         self.events.stop()
@@ -242,7 +256,7 @@ class Server:
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
-        _log.info("Server Exiting..")
+        _log.log(level, "Server Exiting..")
         self._stopped.set()
 
     async def _stop_listening(self) -> None:

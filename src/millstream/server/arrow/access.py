@@ -22,6 +22,7 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from millstream.base.quoting import quoted
 from millstream.broker.auth import Candidate, Credentials, Identity
 from millstream.broker.password_checks import PasswordCheck
 from millstream.broker.permissions import PermissionSet
@@ -59,7 +60,7 @@ class Access:
         candidate = self._broker.authenticator.candidate(given)
         identity = await self._verified(candidate, address) if candidate is not None else None
         if identity is None:
-            _log.error("authentication error%s", f" - User {user!r}" if user else "")
+            _log.error("authentication error%s", f" - User {quoted(user)}" if user else "")
             what = "these credentials are not accepted" if authorization else "credentials are needed"
             raise Problem(HTTPStatus.UNAUTHORIZED, what)
         return identity

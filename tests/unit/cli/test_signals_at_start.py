@@ -1,0 +1,64 @@
+"""A signal at any moment of the start ends the server without a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MOMENTS = 12  # of each signal, over the time that a start takes
+PATIENCE_S = 60.0
+
+
+def begin(folder: Path) -> subprocess.Popen[str]:
+    """Start a server and return when our code runs: before, the interpreter has Ctrl-C to itself."""
+    command = [sys.executable, "-m", "millstream", "serve", "-a", "127.0.0.1", "-p", "-1", "-js"]
+    process = subprocess.Popen(
+        [*command, "-sd", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    seen = 0
+    while seen < 3:  # in a row: the interpreter sets up one signal after the other
+        assert time.monotonic() < deadline
+        seen = seen + 1 if _is_past_the_interpreter(process) else 0
+        time.sleep(0.001)
+    return process
+
+
+def _is_past_the_interpreter(process: subprocess.Popen[str]) -> bool:
+    """Whether Python has begun, which ignores SIGPIPE, and Ctrl-C does not become an exception any more."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    masks = {line.split(":")[0]: line.split(":")[1] for line in status.splitlines() if line.startswith("Sig")}
+    ignored, caught = int(masks["SigIgn"], 16), int(masks["SigCgt"], 16)
+    return bool(ignored & 1 << (signal.SIGPIPE - 1)) and not caught & 1 << (signal.SIGINT - 1)
+
+
+def start_time_s(folder: Path) -> float:
+    began = time.monotonic()
+    with begin(folder) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Server is ready" in line:
+                break
+        taken = time.monotonic() - began
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        assert process.wait(PATIENCE_S) == 0
+    return taken
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_moment_ends_the_start_quietly(tmp_path: Path, number: signal.Signals) -> None:
+    whole_s = start_time_s(tmp_path)
+    assert os.listdir(tmp_path)
+    for moment in range(MOMENTS):
+        with begin(tmp_path) as process:
+            time.sleep(whole_s * moment / (MOMENTS - 1))
+            process.send_signal(number)
+            said = process.communicate(timeout=PATIENCE_S)[0]
+        assert "Traceback" not in said, said
+        assert "FTL" not in said
+        assert process.returncode in (0, -number), said
