@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
 from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
@@ -221,6 +222,13 @@ class Broker:
             session.port = peer[1]
         return handshake.first_info(self, connection)
 
+    def _has_too_many(self, transport: asyncio.Transport) -> bool:
+        most = self.options.max_connections
+        if most < 0 or 0 < most <= len(self.connections):
+            return True
+        sock = transport.get_extra_info("socket")
+        return sock is not None and is_kept(sock.fileno())
+
     def connection_made(self, connection: Connection) -> None:
         """The transport is there (and encrypted, if it is to be)."""
         session = connection.session
@@ -235,7 +243,7 @@ class Broker:
             return
         if not session.greeted:
             connection.send(greeting)
-        if self.options.max_connections < 0 or (0 < self.options.max_connections <= len(self.connections)):
+        if self._has_too_many(transport):
             self.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
             return
         if self.lame_duck or self._shut_down:

@@ -14,6 +14,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.clock import SystemClock
+from millstream.base.descriptors import is_kept
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType, TlsOptions
 from millstream.broker.session import ConnectOptions
@@ -164,6 +165,9 @@ class Listener:
             except OSError as error:
                 _log.error("cannot accept a connection: %s", error)
                 await asyncio.sleep(_ACCEPT_RETRY_S)
+                continue
+            if is_kept(client.fileno()):
+                client.close()
                 continue
             task = loop.create_task(self._handshake(client, address))
             self._handshakes.add(task)

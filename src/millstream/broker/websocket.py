@@ -17,6 +17,7 @@ from email.utils import formatdate
 from enum import Enum, auto
 from typing import Any, Final, cast
 
+from millstream.base.descriptors import is_kept
 from millstream.base.errors import MillstreamError
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.websocket_upgrade import Refusal, RequestReader, Upgrade, Upgrader
@@ -111,6 +112,10 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of that class
         if self._state is _State.CLOSING:  # given up before it began
+            self._transport.abort()
+            return
+        sock = transport.get_extra_info("socket")
+        if sock is not None and is_kept(sock.fileno()):
             self._transport.abort()
             return
         self._timer = self._loop.call_later(self._handshake_timeout_s, self._handshake_timed_out)

@@ -28,7 +28,7 @@ from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.recovery import open_log
 
@@ -253,7 +253,8 @@ class AccountJetStream:
                 if self._has_files(self._stream_folder(name)):
                     self._recover_one(name)  # other folders are no streams, and left alone
             except (StoreError, ApiError) as error:
-                self._give_up(name, str(error))
+                _log.error("account %s: stream %s: %s", self.name, name, error)
+                self._give_up(name, client_text(error))
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")

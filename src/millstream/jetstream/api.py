@@ -24,7 +24,7 @@ from millstream.jetstream.stream_api import StreamApi
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import ApiError, Err
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 from millstream.subjects.overlap import TooManySteps
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Api:
                 if answer.undo is not None:
                     answer.undo()
                 _log.error("%s", error)
-                self._fail(call, ApiError(Err.CONSUMER_STORE_FAILED, err=str(error)))
+                self._fail(call, ApiError(Err.CONSUMER_STORE_FAILED, err=client_text(error)))
                 return
             if answer.then is not None:
                 answer.then()
@@ -243,7 +243,7 @@ class Api:
 
     def _fail_to_store(self, call: _Call, error: StoreError) -> None:
         _log.error("%s", error)
-        self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+        self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
 
     def _send(self, call: _Call, response: responses.Response, block: bytes | None = None) -> None:
         text = encode(response)

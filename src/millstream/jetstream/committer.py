@@ -142,7 +142,10 @@ class Committer:
         self._planned = False
         dirty, self._dirty = self._dirty, {}
         for stream in dirty:
-            self._start(stream)
+            try:
+                self._start(stream)
+            except Exception:  # whatever is wrong with one stream must not stop the others
+                _log.exception("a commit of %s cannot be started", stream.log.folder)
 
     def _start(self, stream: Committing) -> None:
         if stream in self._running:
@@ -165,7 +168,10 @@ class Committer:
         else:
             running = _Running(commit, stream.before_commit(), sync=stream.sync or overdue)
             self._running[stream] = running
-            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+            try:
+                self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+            except Exception as error:  # no thread, no descriptor: it has failed, and is tried again
+                self._ended(stream, running, error)
 
     def _ended(self, stream: Committing, running: _Running, error: Exception | None) -> None:
         if running.settled:

@@ -90,7 +90,11 @@ class Compactor:
     def _run(self, stream: Committing, job: SegmentJob) -> None:
         work = WorkerJob(job.run)
         self._running[stream] = (job, work)
-        self._world.run_in_worker(work.run, lambda _: self._ended(stream, job, work))
+        try:
+            self._world.run_in_worker(work.run, lambda _: self._ended(stream, job, work))
+        except Exception as error:  # no thread can be had
+            work.error = error
+            self._ended(stream, job, work)
 
     def _ended(self, stream: Committing, job: SegmentJob, work: WorkerJob) -> None:
         if work.settled:

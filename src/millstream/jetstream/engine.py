@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
@@ -17,11 +17,14 @@ from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptio
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.system_api import SystemApi
 from millstream.store.fs import FolderLock, RealFileSystem
+from millstream.store.reserve import Reserve
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import World
+    from millstream.jetstream.ports import Cancel, World
 
 _log = logging.getLogger("millstream.jetstream")
+
+_RESERVE_S: Final = 60.0  # between looks whether it is there
 
 
 class Engine:
@@ -50,8 +53,10 @@ class Engine:
         self._system_account = system_account
         self._lock: FolderLock | None = None
         self._apis: dict[str, Api | DisabledApi | SystemApi] = {}  # by account
-        self._fs = RealFileSystem()
+        self._reserve = Reserve(os.path.join(self.folder, store_folder.RESERVE))
+        self._fs = RealFileSystem(self._reserve)
         self._system: World | None = None
+        self._reserve_timer: Cancel | None = None
 
     @property
     def max_memory(self) -> int:
@@ -84,8 +89,21 @@ class Engine:
         if self._system_account:
             self._system = self._make_world(self._system_account)
             self._serve(self._system_account, SystemApi(self._system, self._purge))
+        self._fill_reserve()
         for name, account_options in self.options.accounts.items():
             self._enable(name, account_options)
+        self._keep_reserve()
+
+    def _keep_reserve(self) -> None:
+        """Take the room again that removals on a full disk needed, when there is some."""
+        for account in self.accounts.values():
+            world = account.world
+            world.run_in_worker(self._fill_reserve, lambda _: None)
+            self._reserve_timer = world.call_later(_RESERVE_S, self._keep_reserve)
+            return
+
+    def _fill_reserve(self) -> None:
+        self._reserve.fill()
 
     def reconfigure(self, options: JetStreamOptions) -> None:
         """Take over other limits and other accounts; all else is as it was at the start."""
@@ -176,6 +194,8 @@ class Engine:
             api.stop()
         for account in self.accounts.values():
             account.stop()
+        if self._reserve_timer is not None:
+            self._reserve_timer.cancel()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

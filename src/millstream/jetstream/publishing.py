@@ -24,7 +24,7 @@ from millstream.jsapi.json_text import quoted
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millstream.protocol import headers
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Publishing:
         except ApiError as error:
             self.refuse(reply, error)
         except StoreError as error:  # the disk cannot be read; nothing was stored
-            self.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+            self.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
 
     def refuse(self, reply: bytes, error: ApiError, status: bytes = b"") -> None:
         """Answer a publisher whose message is not stored."""

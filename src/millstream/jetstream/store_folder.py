@@ -25,12 +25,14 @@ from typing import Final
 
 from millstream.base.owned import Owned, few
 from millstream.jetstream import meta
+from millstream.store import reserve
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem, store_error
 
 _log = logging.getLogger("millstream.jetstream")
 
 MARK: Final = "millstream.json"
+RESERVE: Final = "millstream.reserve"  # room for removals on a full disk (``store.reserve``)
 VERSION: Final = 1
 _FORMAT: Final = "millstream store"
 _MARK_TEXT: Final = json.dumps({"format": _FORMAT, "version": VERSION}).encode() + b"\n"
@@ -44,7 +46,7 @@ STREAM: Final = Owned(
 )
 _PARTS: Final = ("streams", "staging", "deleted", "damaged")  # of an account
 _NATS_SERVER_S: Final = frozenset(("meta.inf", "meta.sum", "meta.key", "msgs"))  # never in one of ours
-_ROOT_FILES: Final = frozenset((MARK, f"{MARK}.new", "lock"))
+_ROOT_FILES: Final = frozenset((MARK, f"{MARK}.new", "lock", RESERVE))
 _FILE_SYSTEM_S: Final = "lost+found"
 
 
@@ -224,6 +226,8 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
         return entry.stat(follow_symlinks=False).st_size == 0
     if entry.name == f"{MARK}.new":  # a crash came while it was written
         return _MARK_TEXT.startswith(_beginning(entry.path))
+    if entry.name == RESERVE:
+        return entry.stat(follow_symlinks=False).st_size <= reserve.SIZE and not any(_beginning(entry.path))
     return entry.name == MARK  # which is looked at by ``_is_marked``
 
 

@@ -34,7 +34,7 @@ from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
 from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 from millstream.store.record import Record
 from millstream.subjects.transform import SubjectTransform
 
@@ -317,7 +317,7 @@ class Stream:
             self.world.acknowledge(self._ack_start, durable)
         for reply, seq, _ in acks:
             if seq > self.log.committed:
-                self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=str(error)))
+                self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
         self._tell_outcome(error)
         self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.json_text import quoted
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
@@ -43,7 +43,7 @@ def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> d
     except (ApiError, StoreError) as failure:
         error = failure
         if isinstance(error, StoreError):
-            error = ApiError(Err.STREAM_STORE_FAILED, err=str(error))
+            error = ApiError(Err.STREAM_STORE_FAILED, err=client_text(error))
         stream.publishing.refuse(message.reply, error)
         if error.err in _LATE:
             told["subject"] = message.subject.decode(errors="replace")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from millstream.base.descriptors import raise_soft_limit
 from millstream.base.errors import MillstreamError
 from millstream.config.options import ServerOptions
 from millstream.config.reload import Area, ReloadPlan
@@ -40,6 +41,7 @@ def run(options: ServerOptions) -> int:
     except logs.LogError as error:
         print(f"millstream: {error}", file=sys.stderr)
         return 1
+    raise_soft_limit()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,36 +12,50 @@ from millstream.store.disk_writer import DiskWriter
 if TYPE_CHECKING:
     from millstream.jetstream.ports import CommitJob
 
+_log = logging.getLogger("millstream.server")
+
 Done = Callable[[Exception | None], None]
 
 
 class DiskWriters:
-    """A few of them, started when there is work; what comes while all are busy has to go another way."""
+    """A few of them, made at the start; what comes while all are busy has to go another way."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str) -> None:
         self._loop = loop
-        self._most = most
-        self._name = name
         self._idle: list[DiskWriter] = []
         self._all: list[DiskWriter] = []
         self._busy: dict[DiskWriter, tuple[CommitJob, Done]] = {}
+        # All now: later there may be no descriptors, and no memory for a thread.
+        for number in range(most):
+            try:
+                self._start(f"{name}-{number}")
+            except (OSError, RuntimeError) as error:
+                _log.warning("commits use %d threads of %d: %s", number, most, error)
+                break
 
     def write(self, job: CommitJob, done: Done) -> bool:
         """Whether the commit is plain and on its way; `done` is called in the loop when it has ended."""
-        plain = job.begin_plain() if self._idle or len(self._all) < self._most else None
+        plain = job.begin_plain() if self._idle else None
         if plain is None:
             return False
-        writer = self._idle.pop() if self._idle else self._start()
+        writer = self._idle.pop()
         self._busy[writer] = job, done
         job.begun(lambda: self._wait(writer))
-        writer.begin(*plain)
+        try:
+            writer.begin(*plain)
+        except OSError:  # it was not begun: that ends as a write that failed, which is tried again
+            self._loop.call_soon(self._end(writer), None)
         return True
 
-    def _start(self) -> DiskWriter:
-        writer = DiskWriter(f"{self._name}-{len(self._all)}")
+    def _start(self, name: str) -> None:
+        writer = DiskWriter(name)
+        try:
+            self._loop.add_reader(writer.fileno(), self._readable, writer)
+        except BaseException:
+            writer.close()
+            raise
         self._all.append(writer)
-        self._loop.add_reader(writer.fileno(), self._readable, writer)
-        return writer
+        self._idle.append(writer)
 
     def _readable(self, writer: DiskWriter) -> None:
         if writer.collect():

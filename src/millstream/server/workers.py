@@ -41,8 +41,13 @@ class Workers:
         if self._busy > len(self._threads) and len(self._threads) < self._most:
             name = f"{self._name}-{len(self._threads)}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+                self._threads.append(thread)
+            except RuntimeError:
+                if not self._threads:  # otherwise the others do it
+                    self._busy -= 1
+                    raise
         self._queue.put((work, done))
 
     def commit(self, job: CommitJob, done: Done) -> None:

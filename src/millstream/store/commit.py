@@ -116,9 +116,12 @@ class Commit:
                 self._fs.sync_folder(self._folder)
                 self.folder_changed = False
             self._overwrite()
-        except StoreError:
+        except StoreError as error:
             self._make_room()
-            raise
+            if not (error.full and self.work.doomed and self._fs.spend_reserve()):
+                raise
+            self._run(sync)  # it frees more than it writes
+            return
         self.synced = True
         try:
             self._summarize()

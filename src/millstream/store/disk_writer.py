@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _GO: Final = b"g"
 _QUIT: Final = b"q"
 _GO_BYTE = _GO[0]
+_IO_ERROR: Final = 5  # EIO
 
 
 class DiskWriter:
@@ -40,7 +41,12 @@ class DiskWriter:
 
     def __init__(self, name: str) -> None:
         self._wake_end, self._wake = os.pipe()
-        self._done, self._done_end = os.pipe()
+        try:
+            self._done, self._done_end = os.pipe()
+        except OSError:
+            os.close(self._wake_end)
+            os.close(self._wake)
+            raise
         os.set_blocking(self._done, False)
         self._buffer: RecordBuffer | None = None
         self._descriptor = -1
@@ -50,14 +56,21 @@ class DiskWriter:
         self.failed_write = 0  # the error number of the write that ended; 0 if it is written
         self.failed_sync = 0  # of its sync
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._close_pipes()
+            raise
 
     def fileno(self) -> int:
         """Readable when a write has ended."""
         return self._done
 
     def begin(self, descriptor: int, buffer: RecordBuffer) -> None:
-        """Write the records where their buffer says that they lie, and sync the file."""
+        """Write the records where their buffer says that they lie, and sync the file.
+
+        OSError if that cannot be begun; it has failed then.
+        """
         if self._buffer is not None:
             raise RuntimeError("the last write has not ended")
         self._buffer = buffer
@@ -66,7 +79,13 @@ class DiskWriter:
         self._sealed = buffer._sealed
         self._size = buffer.size
         self._base = buffer.base
-        os.write(self._wake, _GO)
+        try:
+            os.write(self._wake, _GO)
+        except OSError as error:
+            self._buffer = None
+            self.failed_write = error.errno or _IO_ERROR
+            self.failed_sync = 0
+            raise
 
     def collect(self) -> bool:
         """Whether the write has ended; told once."""
@@ -90,6 +109,9 @@ class DiskWriter:
         self.wait()
         os.write(self._wake, _QUIT)
         self._thread.join()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for descriptor in (self._wake_end, self._wake, self._done, self._done_end):
             os.close(descriptor)
 

@@ -15,11 +15,29 @@ class StoreError(MillstreamError):
         seq: int | None = None,
         hint: str = "",
         recoverable: bool = False,
+        full: bool = False,
     ) -> None:
         self.op = op  # what was tried: `write`, `sync`, `open`…
         self.path = path
         self.seq = seq  # the record it was about, if it was about one
         self.hint = hint  # what a person can do
         self.recoverable = recoverable  # may heal without a restart, e.g. when disk space returns
-        at = f" (sequence {seq})" if seq is not None else ""
-        super().__init__(f"cannot {op} {path}{at}: {reason}{'; ' + hint if hint else ''}")
+        self.full = full  # there is no room
+        self._rest = f" (sequence {seq})" if seq is not None else ""
+        self._rest += f": {reason}{'; ' + hint if hint else ''}"
+        super().__init__(f"cannot {op} {path}{self._rest}")
+
+    @property
+    def client_text(self) -> str:
+        """The same for clients: the file is named as it is within the store, not where the store is."""
+        return f"cannot {self.op} {_within_store(self.path)}{self._rest}"
+
+
+def _within_store(path: str) -> str:
+    _, found, inside = path.rpartition("/jetstream/")
+    return inside if found else path.rpartition("/")[2]
+
+
+def client_text(error: Exception) -> str:
+    """What a client learns about an error."""
+    return error.client_text if isinstance(error, StoreError) else str(error)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
+from millstream.store.reserve import Reserve
 
 
 class File(Protocol):
@@ -77,8 +78,17 @@ class FileSystem(Protocol):
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and removals in it durable."""
 
+    def spend_reserve(self) -> bool:
+        """Give up room that is kept for writes that free more; False if there is none (any more)."""
 
-_HINTS = {errno.ENOSPC: "free some space on this disk", errno.EACCES: "check the owner of the folder"}
+
+_HINTS = {
+    errno.ENOSPC: "free some space on this disk",
+    errno.EACCES: "check the owner of the folder",
+    errno.EROFS: "mount the file system for writing",
+    errno.EMFILE: "raise the limit of open files",
+}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -89,6 +99,7 @@ def store_error(op: str, path: str, error: OSError) -> StoreError:
         os.strerror(error.errno) if error.errno else str(error),
         hint=_HINTS.get(error.errno or 0, ""),
         recoverable=error.errno in _MAY_HEAL,
+        full=error.errno in _NO_ROOM,
     )
 
 
@@ -172,8 +183,19 @@ def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
             written += os.pwrite(fd, view[written:], offset + written)
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that others than owner and group cannot read, whatever the umask."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o640)
+
+
 class RealFileSystem:
     """The machine's disks."""
+
+    def __init__(self, reserve: Reserve | None = None) -> None:
+        self._reserve = reserve
+
+    def spend_reserve(self) -> bool:
+        return self._reserve is not None and self._reserve.spend()
 
     def open(self, path: str, *, create: bool) -> RealFile:
         return RealFile(path, create=create)
@@ -188,7 +210,7 @@ class RealFileSystem:
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".new"
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", opener=_private) as file:
                 file.write(data)
                 file.flush()
                 os.fdatasync(file.fileno())
@@ -323,6 +345,9 @@ class MemoryFile:
 
 class MemoryFileSystem:
     """Folders are prefixes; nothing survives the process."""
+
+    def spend_reserve(self) -> bool:
+        return False
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile] = {}

@@ -374,6 +374,10 @@ class Log(LogWriting):
         if active is None or active.live or not active.count or active.held:
             return
         segment = self._roll()
+        if self.messages == 0:
+            self._floor = max(self._floor, self.last_seq + 1)
+            if active.writing is None:
+                active.drop_pending()  # it need not be written to be removed: the disk may be full
         # The file that says which sequences were used goes, so the new one does.
         segment.note_other(segment.write(_SKIP, self.last_seq, self.last_timestamp, b"", b"", 0, 0, 0))
         self._retire(active)

@@ -64,6 +64,7 @@ cdef class Segment:
     cpdef note_gap(self, Py_ssize_t end)
     cpdef _make_sparse(self, unsigned long long seq)
     cpdef RecordBuffer take_pending(self)
+    cpdef drop_pending(self)
     cpdef return_pending(self, RecordBuffer taken)
     cpdef unsigned long long seq_at(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t first_not_below(self, unsigned long long seq) noexcept

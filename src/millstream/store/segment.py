@@ -177,6 +177,10 @@ class Segment:
         self.writing = taken
         return taken
 
+    def drop_pending(self) -> None:
+        """Nothing of it is needed any more, and neither is the segment."""
+        self.pending = RecordBuffer()
+
     def return_pending(self, taken: RecordBuffer) -> None:
         """It could not be written: put it in front again."""
         taken.append(self.pending.peek())

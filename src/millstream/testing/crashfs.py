@@ -195,6 +195,7 @@ class CrashFileSystem:
 
     def __init__(self, *, space: int | None = None) -> None:
         self.space = space
+        self.reserve = 0  # bytes of `space` that are kept for writes that free more
         self.operations = 0
         self.transcript: list[str] = []
         self.failures: list[Failure] = []
@@ -274,6 +275,12 @@ class CrashFileSystem:
             return size
         used = sum(len(each.data) for each in set(self._names.values()))
         return min(size, max(len(inode.data) + self.space - used - offset, 0))
+
+    def spend_reserve(self) -> bool:
+        reserve, self.reserve = self.reserve, 0
+        if self.space is not None:
+            self.space += reserve
+        return reserve > 0
 
     # -- damage, for tests ------------------------------------------------------------------------
 

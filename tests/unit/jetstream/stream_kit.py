@@ -65,6 +65,9 @@ class Disk:
     def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
         return self._files.remove_ours(folder, owned)
 
+    def spend_reserve(self) -> bool:
+        return False
+
     def sync_folder(self, path: str) -> None:
         self.check("sync", path)
         self.syncs.append(path)

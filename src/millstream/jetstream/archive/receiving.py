@@ -18,7 +18,7 @@ from millstream.base.ids import nuid
 from millstream.jetstream.archive.errors import ArchiveError
 from millstream.jsapi import names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
     from millstream.jetstream.archive.loading import Loaded, Loading
@@ -233,7 +233,9 @@ class Receiving:
         if not isinstance(error, ArchiveError | ApiError | StoreError):
             _log.error("restore for stream '%s' failed unexpectedly", self._title, exc_info=error)
         refusal = (
-            error if isinstance(error, ApiError) else ApiError(Err.STREAM_RESTORE_FAILED, err=str(error))
+            error
+            if isinstance(error, ApiError)
+            else ApiError(Err.STREAM_RESTORE_FAILED, err=client_text(error))
         )
         self._remove(lambda: self._tell_end(self._reply, self._received, refusal))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.ids import nuid
 from millstream.jsapi import names
-from millstream.store.errors import StoreError
+from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
     from millstream.jetstream.archive.contents import Contents
@@ -144,7 +144,7 @@ class Sending:
         if not isinstance(error, StoreError):
             _log.error("snapshot of stream %s failed unexpectedly", self._stream.name, exc_info=error)
         self._contents.note_damage()
-        text = str(error).replace("\r", " ").replace("\n", " ")
+        text = client_text(error).replace("\r", " ").replace("\n", " ")
         self._end(text, f"NATS/1.0 500 {text}\r\n\r\n".encode())
 
     # -- sending ----------------------------------------------------------------------------------

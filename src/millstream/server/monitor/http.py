@@ -23,6 +23,8 @@ from typing import Final
 
 import h11
 
+from millstream.base.descriptors import is_kept
+
 _log = logging.getLogger("millstream.monitor")
 
 MAX_CLIENTS: Final = 1024  # file descriptors are for those who bring messages
@@ -108,7 +110,7 @@ class HttpServer:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._clients) >= MAX_CLIENTS:
+        if len(self._clients) >= MAX_CLIENTS or is_kept(writer.get_extra_info("socket").fileno()):
             writer.transport.abort()
             return
         self._clients.add(task)
