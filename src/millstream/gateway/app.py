@@ -20,8 +20,10 @@ def build_app(
     groups: frozenset[Group] | None = None,
     path_prefix: str = "/",
     core: Core | None = None,
+    listens_on: str = "",
 ) -> Application:
-    """The application for `groups`, or for all that the settings serve; `core` may be shared between some."""
+    """The application for `groups`, or for all that the settings serve; `core` may be shared between some.
+    Behind a server that is not ours, `listens_on` is the address that it listens on."""
     core = Core(settings) if core is None else core
     groups = settings.groups if groups is None else groups
-    return Front(core, groups, path_prefix, asgi_app(core, groups))
+    return Front(core, groups, path_prefix, asgi_app(core, groups), listens_on=listens_on)

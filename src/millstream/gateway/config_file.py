@@ -10,7 +10,7 @@ addresses, and serves everything on each.
     management:   endpoint_config: {path_prefix}
     dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
                   idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
-    gateway:      tls, auth, cors, limits, logging, strict, relaxed_names, metrics_path
+    gateway:      tls, auth, cors, limits, logging, hosts, h2c_upgrade, strict, relaxed_names, metrics_path
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from millstream.gateway.settings import (
     Tls,
 )
 
+_LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = {Group.MANAGEMENT: MANAGEMENT_PORT, Group.DATAPLANE: DATAPLANE_PORT}
 
 
@@ -122,6 +123,8 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     cors: Cors = Cors()
     limits: Limits = Limits()
     logging: Logging = Logging()
+    hosts: tuple[str, ...] = ()
+    h2c_upgrade: bool = False
     strict: bool = True
     relaxed_names: bool = False
     metrics_path: str = "/metrics"
@@ -232,6 +235,8 @@ def _settings(file: _File, groups: frozenset[Group]) -> Settings:
         limits=limits,
         logging=logging,
         request_id_header=request_id_header,
+        hosts=file.gateway.hosts,
+        h2c_upgrade=file.gateway.h2c_upgrade,
         strict=file.gateway.strict,
         relaxed_names=file.gateway.relaxed_names,
         metrics_path=file.gateway.metrics_path,
@@ -241,7 +246,7 @@ def _settings(file: _File, groups: frozenset[Group]) -> Settings:
 def _listener(section: _Group, group: Group, groups: frozenset[Group]) -> Listener:
     server = section.api_server.server_config
     return Listener(
-        host=server.listen_on if server.listen_on is not None else "0.0.0.0",
+        host=server.listen_on if server.listen_on is not None else _LOOPBACK,
         port=server.listen_port if server.listen_port is not None else _PORTS[group],
         groups=groups,
         path_prefix=section.endpoint_config.path_prefix,

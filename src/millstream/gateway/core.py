@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from millstream.gateway.access_log import AccessLog
+from millstream.gateway.alarms import Alarm
 from millstream.gateway.auth import Authenticator
+from millstream.gateway.budget import BodyBudget
 from millstream.gateway.cors import CrossOrigin
 from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
@@ -22,6 +24,10 @@ class Core:
         self.authenticator = Authenticator(settings.auth)
         self.rate = RateLimit(settings.limits.rate, settings.limits.burst)
         self.cross_origin = CrossOrigin(settings.cors, settings.request_id_header)
+        self.bodies = BodyBudget(settings.limits.bodies)
+        self.streams_full = Alarm(
+            f"{settings.limits.streams} subscriptions are open; see gateway.limits.streams"
+        )
         self.metrics = Metrics()
         self.published = self.metrics.published.labels("v1")
         self.published_v2 = self.metrics.published.labels("v2")

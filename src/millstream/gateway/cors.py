@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from millstream.gateway.exchange import Exchange
+from millstream.gateway.origins import parse_origin
 from millstream.gateway.settings import Cors
 
 _METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE"
@@ -27,7 +28,10 @@ class CrossOrigin:
     def __init__(self, settings: Cors, request_id_header: str) -> None:
         self.enabled = bool(settings.origins)
         self._any = "*" in settings.origins
-        self._origins = frozenset(settings.origins)
+        self._origins = frozenset(
+            origin for text in settings.origins if (origin := parse_origin(text)) is not None
+        )
+        self._opaque = "null" in settings.origins
         self._credentials = settings.credentials
         self._max_age = str(settings.max_age_s).encode()
         self._allowed = ", ".join((*_ALLOWED, request_id_header, *settings.headers)).encode()
@@ -35,10 +39,9 @@ class CrossOrigin:
 
     def headers_for(self, origin: str) -> Headers:
         """For any answer."""
-        if not origin or not (self._any or origin in self._origins):
+        if not origin or not (self._any or self._is_named(origin)):
             return [(b"vary", b"Origin")]
-        # An answer for any origin may not come with credentials, so that one is named.
-        named = b"*" if self._any and not self._credentials else origin.encode("latin-1")
+        named = b"*" if self._any else origin.encode("latin-1")
         headers = [
             (b"access-control-allow-origin", named),
             (b"access-control-expose-headers", self._exposed),
@@ -47,6 +50,9 @@ class CrossOrigin:
         if self._credentials:
             headers.append((b"access-control-allow-credentials", b"true"))
         return headers
+
+    def _is_named(self, origin: str) -> bool:
+        return parse_origin(origin) in self._origins or (self._opaque and origin == "null")
 
     def is_preflight(self, exchange: Exchange) -> bool:
         return exchange.method == "OPTIONS" and bool(exchange.header(b"access-control-request-method"))

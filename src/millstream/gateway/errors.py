@@ -90,6 +90,13 @@ class BadRequest(RequestError):
     """Cannot be read or makes no sense."""
 
 
+class Forbidden(RequestError):
+    """Sent by a page that has no business here."""
+
+    status = 403
+    title = "Forbidden"
+
+
 class NotFound(RequestError):
     status = 404
     title = "Not Found"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from millstream.gateway.auth import ANYBODY, Caller
+from millstream.gateway.budget import BodyBudget
 from millstream.gateway.errors import BodyTimeout, BodyTooLarge, Disconnected
 
 Message = dict[str, Any]
@@ -16,6 +17,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
+POLICY: Final = b"content-security-policy"
 _NO_PARAMETERS: Final[tuple[str, ...]] = ()
 
 
@@ -24,6 +26,8 @@ class Exchange:
 
     __slots__ = (
         "_body_timeout_s",
+        "_budget",
+        "_held",
         "_max_body",
         "_send",
         "caller",
@@ -37,8 +41,17 @@ class Exchange:
     )
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, *, max_body: int, body_timeout_s: float
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        max_body: int,
+        body_timeout_s: float,
+        budget: BodyBudget,
     ) -> None:
+        self._budget = budget
+        self._held = 0
         self.scope = scope
         self.receive = receive
         self._send = send
@@ -77,6 +90,7 @@ class Exchange:
                 body: bytes = message.get("body", b"")
                 if limit and len(body) > limit:
                     raise BodyTooLarge(f"at most {limit} bytes are taken")
+                self.hold(len(body))
                 return body
         try:
             async with asyncio.timeout(self._body_timeout_s or None):
@@ -94,10 +108,22 @@ class Exchange:
             size += len(part)
             if limit and size > limit:
                 raise BodyTooLarge(f"at most {limit} bytes are taken")
+            self.hold(size)
             parts.append(part)
             if not message.get("more_body"):
                 return b"".join(parts)
             message = await self.receive()
+
+    def hold(self, size: int) -> None:
+        """Hold so many bytes of the body in memory from now on; Overloaded if all requests hold too many."""
+        self._budget.change(size - self._held)
+        self._held = size
+
+    @property
+    def address(self) -> str:
+        """The caller's, empty if it is not known."""
+        client = self.scope.get("client")
+        return str(client[0]) if client else ""
 
     @property
     def writes_whole(self) -> bool:
@@ -117,7 +143,7 @@ class Exchange:
         kind = message["type"]
         if kind == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *self.extra_headers]
+            message["headers"] = self._with_extra(message.get("headers", ()))
         elif kind == "http.response.body":
             self.sent_bytes += len(message.get("body", b""))
         elif kind == "websocket.accept":
@@ -126,6 +152,12 @@ class Exchange:
         elif kind == "websocket.close" and not self.status:
             self.status = 403
         await self._send(message)
+
+    def _with_extra(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """Add what every answer has; a page of our own says itself what it may do."""
+        told = [*headers]
+        has_policy = any(name == POLICY for name, _ in told)
+        return told + [pair for pair in self.extra_headers if not has_policy or pair[0] != POLICY]
 
     async def answer(
         self, status: int, body: bytes, content_type: bytes = b"application/json", headers: Headers = ()

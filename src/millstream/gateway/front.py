@@ -1,4 +1,4 @@
-"""What every request passes: request id, CORS, rate limit, credentials, routing, errors, metrics, access log.
+"""What every request passes: id, CORS, origin, rate limit, credentials, routing, errors, metrics, access log.
 
     uvicorn or hypercorn ──► Front ──► /v1 handlers (own router)
                                └─────► /v2 application
@@ -18,21 +18,34 @@ from uuid import uuid4
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import JSON_TYPE, PROBLEM_TYPE, envelope, outcome_of, problem
 from millstream.gateway.errors import Disconnected, NotFound
-from millstream.gateway.exchange import Application, Exchange, Receive, Scope, Send
+from millstream.gateway.exchange import POLICY, Application, Exchange, Receive, Scope, Send
 from millstream.gateway.metrics import CONTENT_TYPE
+from millstream.gateway.origins import OriginGate
 from millstream.gateway.router import Route, Router
 from millstream.gateway.settings import Group
 from millstream.gateway.v1.routes import routes_for
 
 _LOG: Final = logging.getLogger("millstream.gateway")
 _NOWHERE: Final = "(none)"
+# Answers carry what others have published: nothing of it is to be run or shown as a page, or read by others.
+_FOR_BROWSERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (POLICY, b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+)
 
 
 class Front:
     """The ASGI application of one listener."""
 
     def __init__(
-        self, core: Core, groups: frozenset[Group], path_prefix: str, second: Application | None
+        self,
+        core: Core,
+        groups: frozenset[Group],
+        path_prefix: str,
+        second: Application | None,
+        *,
+        listens_on: str = "",
     ) -> None:
         self.core = core
         self._second = second
@@ -42,6 +55,7 @@ class Front:
         self._body_timeout_s = settings.limits.body_timeout_s
         self._id_name = settings.request_id_header.lower().encode()
         self._id_told = settings.request_id_header.encode()
+        self._gate = OriginGate(settings.cors.origins, settings.hosts, listens_on)
         self._router = Router()
         for route in routes_for(
             groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.inbox_prefix
@@ -56,7 +70,12 @@ class Front:
             return
         started = time.perf_counter()
         exchange = Exchange(
-            scope, receive, send, max_body=self._max_body, body_timeout_s=self._body_timeout_s
+            scope,
+            receive,
+            send,
+            max_body=self._max_body,
+            body_timeout_s=self._body_timeout_s,
+            budget=self.core.bodies,
         )
         route = _NOWHERE
         is_stream = False
@@ -70,6 +89,7 @@ class Front:
                 if scope["type"] == "http" and cross.is_preflight(exchange):
                     await cross.answer_preflight(exchange)
                     return
+            self._gate.check(exchange, path)
             if path is None:
                 raise NotFound("there is nothing at this path")
             if is_second and self._second is not None:
@@ -89,6 +109,7 @@ class Front:
         except Exception as error:
             await self._answer_error(exchange, error, is_second)
         finally:
+            exchange.hold(0)
             if is_second:
                 state = exchange.scope.get("state", {})
                 route, is_stream = state.get("route", "/v2"), state.get("is_stream", False)
@@ -110,22 +131,21 @@ class Front:
         for key, value in exchange.scope["headers"]:
             if key == name and value:
                 exchange.request_id = value.decode("latin-1")
-                exchange.extra_headers = [(self._id_told, value)]
+                exchange.extra_headers = [(self._id_told, value), *_FOR_BROWSERS]
                 return
         exchange.request_id = fresh = str(uuid4())
-        exchange.extra_headers = [(self._id_told, fresh.encode())]
+        exchange.extra_headers = [(self._id_told, fresh.encode()), *_FOR_BROWSERS]
 
     def _admit(self, exchange: Exchange) -> None:
         """Find out who calls, and whether that is too often."""
         core = self.core
         exchange.caller = caller = core.authenticator.caller_of(exchange.header(b"authorization"))
         if core.rate.enabled:
-            client = exchange.scope.get("client")
             who = caller.name
             if caller.credentials is not None:
                 # Until NATS has taken them they are a guess, which counts for the address it comes from.
                 who = caller.credentials.digest if core.links.knows(caller.credentials) else ""
-            core.rate.check(who or (client[0] if client else ""), time.monotonic())
+            core.rate.check(who or exchange.address, time.monotonic())
 
     async def _serve_second(self, exchange: Exchange, path: str) -> None:
         assert self._second is not None

@@ -29,11 +29,11 @@ _STATUS_LINES: Final = {
 def refusal(status: int, title: str, detail: str) -> bytes:
     """A whole answer, for a connection on which no request was understood."""
     body = envelope(str(uuid4()), status, title, detail)
-    return b"%scontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (
-        _STATUS_LINES[status],
-        len(body),
-        body,
+    head = (
+        b"%scontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
+        b"content-length: %d\r\nconnection: close\r\n\r\n"
     )
+    return head % (_STATUS_LINES[status], len(body)) + body
 
 
 class Http1(HttpToolsProtocol):

@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from millstream.gateway.admission import Admission
+from millstream.gateway.alarms import Alarm
 from millstream.gateway.credentials import Credentials
-from millstream.gateway.errors import Overloaded
+from millstream.gateway.errors import Overloaded, Unauthorized
 from millstream.gateway.link import Link
 from millstream.gateway.settings import Nats
 
@@ -26,6 +28,8 @@ class Links:
         self._pool: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Task[Link]] = {}
         self._sweeper: asyncio.Task[None] | None = None
+        self._admission = Admission(options.request_timeout_s)
+        self._full = Alarm(f"{options.pooled_links} credentials are in use; see nats.pooled_links")
 
     def __len__(self) -> int:
         return 1 + len(self._pool)
@@ -52,8 +56,11 @@ class Links:
         link = self._pool.get(credentials.digest)
         return link is not None and not link.is_closed
 
-    async def link_for(self, credentials: Credentials | None) -> Link:
-        """The gateway's own link, or the one of these credentials, if NATS takes them."""
+    async def link_for(self, credentials: Credentials | None, address: str = "") -> Link:
+        """The gateway's own link, or the one of these credentials, if NATS takes them.
+
+        `address` is the caller's.  Credentials that NATS has not taken yet cost others nothing: they wait for
+        a place, and no link is closed in their favour."""
         if credentials is None:
             return self.own
         digest = credentials.digest
@@ -63,26 +70,41 @@ class Links:
             return link
         task = self._opening.get(digest)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._open(digest, credentials))
+            task = asyncio.get_running_loop().create_task(self._open(digest, credentials, address))
             self._opening[digest] = task
             task.add_done_callback(lambda _: self._opening.pop(digest, None))
         return await asyncio.shield(task)
 
-    async def _open(self, digest: str, credentials: Credentials) -> Link:
-        most = self._options.pooled_links
-        while most and len(self._pool) + len(self._opening) > most:
-            idle = [key for key, link in self._pool.items() if not link.is_held]
-            if not idle:
-                raise Overloaded("too many different credentials are in use")
-            await self._drop(min(idle, key=lambda key: self._pool[key].last_used))
+    async def _open(self, digest: str, credentials: Credentials, address: str) -> Link:
         # Nothing of the gateway's own may help a caller in.
         options = msgspec.structs.replace(
             self._options, servers=tuple(_without_user(server) for server in self._options.servers)
         )
         link = Link(options, credentials)
-        await link.open()
+        async with self._admission.place(digest, address):
+            try:
+                await link.open()
+            except Unauthorized:
+                self._admission.forget(digest)
+                raise
+        self._admission.learn(digest)
+        try:
+            await self._make_room()
+        except BaseException:
+            await link.close()
+            raise
         self._pool[digest] = link
         return link
+
+    async def _make_room(self) -> None:
+        """Close the link that was idle for longest, if there are as many as there may be."""
+        most = self._options.pooled_links
+        while most and len(self._pool) >= most:
+            idle = [key for key, link in self._pool.items() if not link.is_held]
+            if not idle:
+                self._full.ring()
+                raise Overloaded("too many different credentials are in use")
+            await self._drop(min(idle, key=lambda key: self._pool[key].last_used))
 
     async def _drop(self, digest: str) -> None:
         link = self._pool.pop(digest, None)

@@ -6,11 +6,12 @@ import asyncio
 import ssl
 from collections import Counter
 from email.utils import formatdate
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from millstream.gateway.alarms import Alarm
 from millstream.gateway.exchange import Application
 from millstream.gateway.http1 import Http1
 from millstream.gateway.http2 import Http2
@@ -18,6 +19,8 @@ from millstream.gateway.metrics import Metrics
 from millstream.gateway.settings import Limits, Listener
 from millstream.gateway.sniffer import Sniffer
 from millstream.gateway.web_socket import WebSocket
+
+_COMMAND_BYTES: Final = 64 * 1024  # what a reader says over a WebSocket; acknowledgements are small
 
 
 class Listening:
@@ -30,7 +33,10 @@ class Listening:
         limits: Limits,
         tls: ssl.SSLContext | None,
         metrics: Metrics,
+        *,
+        h2c_upgrade: bool = False,
     ) -> None:
+        self.h2c_upgrade = h2c_upgrade
         self.limits = limits
         self.http2 = Http2(application, limits)
         self.uvicorn_state = ServerState()
@@ -38,6 +44,9 @@ class Listening:
         self._listener = listener
         self._tls = tls
         self._metrics = metrics
+        self._full = Alarm(
+            "connections are refused; see gateway.limits.connections and connections_per_address"
+        )
         self._server: asyncio.Server | None = None
         self._admitted: dict[asyncio.Transport, str] = {}
         self._by_address: Counter[str] = Counter()
@@ -71,6 +80,7 @@ class Listening:
             limits.connections_per_address and self._by_address[address] >= limits.connections_per_address
         ):
             self._metrics.refused.inc()
+            self._full.ring()
             return False
         self._admitted[transport] = address
         self._by_address[address] += 1
@@ -134,7 +144,7 @@ def _uvicorn_config(application: Application, limits: Limits) -> Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ws_max_size=limits.max_body or 2**30,
+        ws_max_size=_COMMAND_BYTES,
         timeout_keep_alive=cast(Any, limits.idle_timeout_s or 365 * 24 * 3600),  # parts of a second too
     )
     config.load()

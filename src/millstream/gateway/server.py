@@ -19,6 +19,7 @@ from millstream.gateway.app import build_app
 from millstream.gateway.core import Core
 from millstream.gateway.listening import Listening
 from millstream.gateway.logs import set_up_logs
+from millstream.gateway.origins import is_loopback
 from millstream.gateway.settings import Settings, Tls
 
 _LOG: Final = logging.getLogger("millstream.gateway")
@@ -38,11 +39,18 @@ class GatewayServer:
         context = None if settings.tls is None else _server_context(settings.tls)
         self._listening = [
             Listening(
-                build_app(settings, groups=listener.groups, path_prefix=listener.path_prefix, core=self.core),
+                build_app(
+                    settings,
+                    groups=listener.groups,
+                    path_prefix=listener.path_prefix,
+                    core=self.core,
+                    listens_on=listener.host,
+                ),
                 listener,
                 settings.limits,
                 context,
                 self.core.metrics,
+                h2c_upgrade=settings.h2c_upgrade,
             )
             for listener in settings.listeners
         ]
@@ -63,8 +71,30 @@ class GatewayServer:
                     each.stop_accepting()
                 reason = error.strerror if isinstance(error, OSError) else ""
                 raise GatewayNotStarted(f"{host}:{port}: {reason or error}") from error
+        self._warn()
         await self.core.start()
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    def _warn(self) -> None:
+        """Name the risk of a gateway that others reach."""
+        settings = self._settings
+        for host, port in self.addresses:
+            if is_loopback(host):
+                continue
+            if not settings.auth.required and (settings.tls is None or settings.tls.authorities is None):
+                _LOG.warning(
+                    "whoever reaches %s:%d may publish, read and delete as the gateway's own user: set "
+                    "gateway.auth.required, or listen on 127.0.0.1",
+                    host,
+                    port,
+                )
+            if settings.tls is None:
+                _LOG.warning(
+                    "messages and credentials are sent in the clear to and from %s:%d: set gateway.tls, or "
+                    "listen on 127.0.0.1 behind a proxy that has a certificate",
+                    host,
+                    port,
+                )
 
     async def stop(self) -> None:
         """Once is enough; what is under way has `stop_timeout_s` to end."""

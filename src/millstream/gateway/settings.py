@@ -5,6 +5,7 @@ Every duration is in seconds and every size in bytes; zero switches a limit or a
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,9 @@ import msgspec
 
 MANAGEMENT_PORT: Final = 3000
 DATAPLANE_PORT: Final = 3001
+_ORIGIN: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:[0-9]{1,5})?/?", re.IGNORECASE
+)
 
 
 class Group(StrEnum):
@@ -61,7 +65,7 @@ class Nats(msgspec.Struct, frozen=True):
 class Listener(msgspec.Struct, frozen=True):
     """One address, and what is served there."""
 
-    host: str = "0.0.0.0"
+    host: str = "127.0.0.1"
     port: int = MANAGEMENT_PORT
     groups: frozenset[Group] = BOTH_GROUPS
     path_prefix: str = "/"
@@ -89,11 +93,21 @@ class Cors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     credentials: bool = False
     max_age_s: int = 600
 
+    def __post_init__(self) -> None:
+        if self.credentials and "*" in self.origins:
+            raise ValueError("cors: credentials go with named origins only, not with `*`")
+        for origin in self.origins:
+            if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"cors: {origin!r} is no origin, like https://app.example or http://localhost:8080"
+                )
+
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one gateway, and one caller, may take."""
 
     max_body: int = 8 * 1024 * 1024  # of one request that is read as a whole
+    bodies: int = 256 * 1024 * 1024  # of all requests together, while they are served
     max_head: int = 64 * 1024
     rate: float = 0.0  # requests a second of one caller (credentials that NATS takes, else address)
     burst: int = 0  # requests at once; 0 is one second's worth
@@ -134,6 +148,8 @@ class Settings(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     logging: Logging = Logging()
     request_id_header: str = "Httpmq-Request-ID"
+    hosts: tuple[str, ...] = ()  # names under which the gateway is called, besides those of this machine
+    h2c_upgrade: bool = False  # HTTP/2 by upgrade, which proxies in front must not forward
     strict: bool = True  # /v1 answers with the statuses of httpmq, also where others would say more
     relaxed_names: bool = False  # /v1 takes any name and subject that NATS takes
     metrics_path: str = "/metrics"  # empty: not served

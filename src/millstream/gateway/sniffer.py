@@ -1,10 +1,13 @@
 """Which protocol a new connection speaks, from its first bytes: all of them share one port.
 
     "PRI * HTTP/2.0", or ALPN said h2        ──► HTTP/2 (hypercorn)
-    a head with "Upgrade: h2c"               ──► HTTP/2 (hypercorn), which answers 101
+    a head with "Upgrade: h2c", if enabled   ──► HTTP/2 (hypercorn), which answers 101
     any other head                           ──► HTTP/1.1 (uvicorn)
 
 What was received is handed over, and the sniffer is out of the way for the rest of the connection.
+
+The upgrade is off by default: a proxy in front that forwards it does not see what comes after, so its rules
+do not hold for that.  A head that asks for it is answered over HTTP/1.1, as HTTP allows.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Sniffer(asyncio.Protocol):
             return
         elif _END_OF_HEAD in received:
             head = received[: received.index(_END_OF_HEAD) + 2]
-            if b"2c" in head.lower() and _UPGRADE.search(head) is not None:
+            if self._listening.h2c_upgrade and _UPGRADE.search(head) is not None:
                 self._hand_to_http2()
             else:
                 self._hand_to_http1()

@@ -27,15 +27,15 @@ gateway:
 
 
 def test_without_a_file_one_port_serves_both_groups() -> None:
-    assert load_settings(None).listeners == (Listener("0.0.0.0", 3000, BOTH_GROUPS),)
+    assert load_settings(None).listeners == (Listener("127.0.0.1", 3000, BOTH_GROUPS),)
 
 
 @pytest.mark.parametrize(
     ("flags", "listener"),
     [
-        (Flags(management=True), Listener("0.0.0.0", 3000, frozenset([Group.MANAGEMENT]))),
-        (Flags(dataplane=True), Listener("0.0.0.0", 3001, frozenset([Group.DATAPLANE]))),
-        (Flags(management=True, dataplane=True), Listener("0.0.0.0", 3000, BOTH_GROUPS)),
+        (Flags(management=True), Listener("127.0.0.1", 3000, frozenset([Group.MANAGEMENT]))),
+        (Flags(dataplane=True), Listener("127.0.0.1", 3001, frozenset([Group.DATAPLANE]))),
+        (Flags(management=True, dataplane=True), Listener("127.0.0.1", 3000, BOTH_GROUPS)),
         (Flags(host="::1", port=7), Listener("::1", 7, BOTH_GROUPS)),
     ],
 )
@@ -52,7 +52,7 @@ def test_every_key_of_httpmq_means_something(tmp_path: Path) -> None:
     assert (nats.connect_timeout_s, nats.reconnect_attempts, nats.reconnect_wait_s) == (7, 3, 9)
     assert settings.listeners == (
         Listener("1.2.3.4", 1, BOTH_GROUPS, "/mq"),
-        Listener("0.0.0.0", 5, BOTH_GROUPS, "/"),
+        Listener("127.0.0.1", 5, BOTH_GROUPS, "/"),
     )
     assert settings.limits == Limits(
         rate=10, head_timeout_s=2, body_timeout_s=2, write_timeout_s=3, idle_timeout_s=4
@@ -66,7 +66,7 @@ def test_one_group_takes_its_own_section_only(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(FULL)
     settings = load_settings(path, Flags(dataplane=True))
-    assert settings.listeners == (Listener("0.0.0.0", 5, frozenset([Group.DATAPLANE]), "/"),)
+    assert settings.listeners == (Listener("127.0.0.1", 5, frozenset([Group.DATAPLANE]), "/"),)
     assert settings.request_id_header == "Httpmq-Request-ID"
 
 
@@ -93,3 +93,32 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     settings = load_settings(path, Flags(servers=("nats://c",), log_level="debug", json_log=True))
     assert settings.nats.servers == ("nats://c",)
     assert (settings.logging.level, settings.logging.json) == ("debug", True)
+
+
+@pytest.mark.parametrize(
+    ("cors", "complaint"),
+    [
+        ('{origins: ["*"], credentials: true}', "credentials go with named origins only"),
+        (
+            '{origins: ["https://a.example", "*"], credentials: true}',
+            "credentials go with named origins only",
+        ),
+        ('{origins: ["app.example"]}', "is no origin"),
+        ('{origins: ["https://app.example/path"]}', "is no origin"),
+        ('{origins: ["https://user@app.example"]}', "is no origin"),
+    ],
+)
+def test_origins_that_open_the_gateway_to_everybody_or_are_none_are_refused(
+    tmp_path: Path, cors: str, complaint: str
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(f"gateway: {{cors: {cors}}}")
+    with pytest.raises(ConfigFileError, match=complaint):
+        load_settings(file)
+
+
+def test_names_and_the_upgrade_are_settings(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("gateway: {hosts: [mq.example], h2c_upgrade: true}")
+    settings = load_settings(file)
+    assert (settings.hosts, settings.h2c_upgrade) == (("mq.example",), True)

@@ -42,7 +42,7 @@ class AckRoute:
         except Unreadable as error:
             await refuse(exchange, 400, "Unable to parse request body", str(error))
             return
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             acked = await _acknowledge(link, stream, consumer, stream_seq, consumer_seq)
         except GatewayError as error:

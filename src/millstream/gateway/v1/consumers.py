@@ -36,7 +36,7 @@ class ConsumerRoutes:
             return
         (stream,) = names
         body = await exchange.body()
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             wanted = _Wanted(Fields(body))
         except Unreadable as error:
@@ -57,7 +57,7 @@ class ConsumerRoutes:
         if names is None:
             return
         (stream,) = names
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         consumers = {}
         try:
             async for info in paged(link, f"CONSUMER.LIST.{stream}", "consumers"):
@@ -74,7 +74,7 @@ class ConsumerRoutes:
         if names is None:
             return
         stream, consumer = names
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
         except GatewayError as error:
@@ -87,7 +87,7 @@ class ConsumerRoutes:
         if names is None:
             return
         stream, consumer = names
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             await link.api(f"CONSUMER.DELETE.{stream}.{consumer}")
         except GatewayError as error:

@@ -38,7 +38,7 @@ class PublishRoute:
         if not payload:
             await refuse(exchange, 400, "Base64 decode resulted in empty body", "")
             return
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             if "*" in subject or ">" in subject:
                 raise NoResponders  # what no stream stores as it is, although the server would let it pass

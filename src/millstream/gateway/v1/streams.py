@@ -36,7 +36,7 @@ class StreamRoutes:
 
     async def create(self, exchange: Exchange, core: Core) -> None:
         body = await exchange.body()
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             fields = Fields(body)
             config = _limits(fields)
@@ -60,7 +60,7 @@ class StreamRoutes:
         await succeed(exchange)
 
     async def list(self, exchange: Exchange, core: Core) -> None:
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             streams = {
                 info["config"]["name"]: stream_document(info)
@@ -75,7 +75,7 @@ class StreamRoutes:
         name = await self._name_in_path(exchange)
         if name is None:
             return
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             info = await link.api(f"STREAM.INFO.{name}")
         except GatewayError as error:
@@ -87,7 +87,7 @@ class StreamRoutes:
         name = await self._name_in_path(exchange)
         if name is None:
             return
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             await link.api(f"STREAM.DELETE.{name}")
         except GatewayError as error:
@@ -139,7 +139,7 @@ class StreamRoutes:
 
     async def _update(self, exchange: Exchange, core: Core, name: str, changes: dict[str, Any]) -> None:
         """Everything that is not named stays as it is."""
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         info = await link.api(f"STREAM.INFO.{name}")
         if changes:
             await link.api(f"STREAM.UPDATE.{name}", {**info["config"], **changes})

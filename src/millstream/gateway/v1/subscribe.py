@@ -83,8 +83,9 @@ class SubscribeRoute:
             await refuse(exchange, 400, query.problem, query.problem)
             return
         if core.settings.limits.streams and self._open >= core.settings.limits.streams:
+            core.streams_full.ring()
             raise Overloaded("there are too many subscriptions")
-        link = await core.links.link_for(exchange.caller.credentials)
+        link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         framing = _Framing(exchange, query.subject, consumer)
         board = board_of(link)
         self._open += 1

@@ -18,7 +18,7 @@ section: Final = Section(Tag.ABOUT)
 _HTML: Final = "text/html; charset=utf-8"
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
-    " connect-src 'self'; img-src data:"
+    " connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 

@@ -170,11 +170,13 @@ class _Batch:
                 end = chunk.rfind(b"\n")
                 if end < 0:
                     rest += chunk
+                    self._call.exchange.hold(len(rest))
                     if self._longest and len(rest) > self._longest:
                         raise BodyTooLarge(f"a line has at most {self._longest} bytes here")
                     continue
                 await self._submit(rest + chunk[: end + 1])
                 rest = chunk[end + 1 :]
+                self._call.exchange.hold(len(rest))
             if rest:
                 await self._submit(rest)
             await self._queue.put(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Protocol, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from millstream.gateway.v2.payload import to_json
 Headers = list[tuple[str, str]]
 Result = TypeVar("Result")
 
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _JSON_KINDS: Final = ("application/json", "text/json")
 
 
@@ -130,7 +132,7 @@ def start(status: int, headers: Headers) -> dict[str, Any]:
         "type": "http.response.start",
         "status": status,
         "headers": [
-            (name.lower().encode("latin-1"), value.encode("utf-8").replace(b"\r", b" ").replace(b"\n", b" "))
+            (name.lower().encode("latin-1"), _CONTROL.sub(b" ", value.encode(errors="replace")))
             for name, value in headers
         ],
     }

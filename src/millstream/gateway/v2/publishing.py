@@ -18,6 +18,7 @@ from millstream.gateway.frames import check_frame
 from millstream.gateway.link import Link, PubAck
 from millstream.gateway.undisturbed import undisturbed
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
+from millstream.gateway.v2.media_types import passive_type
 from millstream.gateway.v2.message_headers import (
     HeaderPairs,
     Pairs,
@@ -140,7 +141,8 @@ async def publish(call: Call) -> Reply:
 )
 async def request(call: Call) -> Reply:
     """Sends the message to whoever listens on the subject and waits for one answer: 404 if nobody listens,
-    504 if nobody answered in time. An answer that has a `Content-Type` header is given with that type."""
+    504 if nobody answered in time. An answer that has a `Content-Type` header is given with that type, unless
+    browsers would run or render it: HTML, for example, is told as `Millstream-Header-Content-Type`."""
     query: RequestQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     work = call.link.request(subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0)
@@ -149,7 +151,9 @@ async def request(call: Call) -> Reply:
     except NoResponders:
         raise NoResponders(f"nobody listens on {subject}") from None
     told = dict(message.headers or {})
-    media_type = told.pop("Content-Type", BYTES)
+    media_type = passive_type(told.get("Content-Type", BYTES))
+    if media_type == told.get("Content-Type"):
+        del told["Content-Type"]
     return Whole(200, message.data, media_type, to_http(told.items()))
 
 

@@ -128,7 +128,7 @@ class Routes:
             await self._refuse(exchange, error, socket)
 
     async def _serve(self, operation: Operation, exchange: Exchange, named: dict[str, str]) -> None:
-        link = await self._core.links.link_for(exchange.caller.credentials)
+        link = await self._core.links.link_for(exchange.caller.credentials, exchange.address)
         with link.held():
             reply = await operation.handler(Call(operation, exchange, self._core, link, named))
             await reply.respond(exchange.receive, exchange.send)
@@ -138,6 +138,7 @@ class Routes:
         """Count what does not end by itself; there may be only so many."""
         most = self._core.settings.limits.streams
         if most and self._open >= most:
+            self._core.streams_full.ring()
             raise Overloaded("there are too many subscriptions")
         gauge = self._core.metrics.streams.labels("v2")
         self._open += 1
