@@ -71,7 +71,7 @@ class Backpressure:
         self.stalls += 1
         connection.broker.stalled_clients += 1
         connection.transport.pause_reading()
-        self._stall_timer = connection.broker.loop.call_later(_STALL_S, self._resume)
+        self._stall_timer = connection.broker.turns.later(_STALL_S, self._resume)
 
     def stop(self) -> None:
         self.drained()
@@ -88,7 +88,7 @@ class Backpressure:
         connection = self._connection
         self._mark = connection.written
         self._gone = connection.written - self.pending()
-        self._timer = connection.broker.loop.call_later(
+        self._timer = connection.broker.turns.later(
             connection.broker.options.write_deadline_s, self._deadline
         )
 
@@ -109,7 +109,6 @@ class Backpressure:
             )
             if not options.write_timeout_retry or gone == self._gone:
                 self._close(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
-                connection.tick.flush()
                 return
             self._count_slow()
         if pending:

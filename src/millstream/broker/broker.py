@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from millstream.base import guard
 from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
 from millstream.broker import handshake, options
@@ -38,6 +39,7 @@ from millstream.broker.permissions import PermissionSet
 from millstream.broker.router import Subscription
 from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
+from millstream.broker.turns import Turns
 from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
@@ -68,6 +70,7 @@ class Broker:
         self.loop = loop
         self.now = loop.time
         self.tick = Tick()
+        self.turns = Turns(loop, self.tick)
         self.commands = Commands(self)
         self.observer = observer or Observer()
         self.authenticator = Authenticator(broker_options)
@@ -251,7 +254,7 @@ class Broker:
             return
         self.connections[connection.cid] = connection
         if self.authenticator.required_for(session.kind):
-            session.auth_timer = self.loop.call_later(
+            session.auth_timer = self.turns.later(
                 handshake.auth_timeout_s(self, session.kind), handshake.auth_timed_out, self, connection
             )
         else:
@@ -327,7 +330,7 @@ class Broker:
         transport = connection.transport
         self._lingering[connection.cid] = transport
         self._all_gone.clear()
-        self.loop.call_later(_LINGER_S, transport.abort)
+        self.turns.later(_LINGER_S, transport.abort)
 
     def _forget(self, connection: Connection, reason: CloseReason) -> None:
         session = connection.session
@@ -335,8 +338,9 @@ class Broker:
         session.stop_auth_timer()
         connection.keepalive.stop()
         connection.backpressure.stop()
-        self.closed.append(ClosedConnection.of(connection, time.time_ns()))
-        self.commands.remove_all_subscriptions(connection)
+        remember = lambda: self.closed.append(ClosedConnection.of(connection, time.time_ns()))  # noqa: E731
+        guard.alone("remembering a connection", remember)
+        guard.alone("ending subscriptions", self.commands.remove_all_subscriptions, connection)
         connection.account.discard(connection)
         if self.connections.pop(connection.cid, None) is not None:
             self.past_in_messages += connection.in_messages
@@ -344,19 +348,27 @@ class Broker:
             self.past_out_messages += connection.out_messages
             self.past_out_bytes += connection.out_bytes
         _log.debug("%s - Client connection closed: %s", connection, reason.value)
-        self.observer.client_disconnected(connection, reason)
+        guard.alone("telling of a disconnect", self.observer.client_disconnected, connection, reason)
+
+    def fail(self, connection: Connection, place: str, error: Exception) -> None:
+        """Report what went wrong with a client, and close it: nobody knows in which state it is."""
+        guard.report(place, error)
+        if not guard.alone("closing a connection", self.close, connection, CloseReason.INTERNAL_ERROR):
+            connection.closed = True
+            guard.alone("closing a connection", connection.transport.abort)
+            guard.alone("closing a connection", self._forget, connection, CloseReason.INTERNAL_ERROR)
 
     async def close_all(self, reason: CloseReason, grace_s: float) -> None:
         """Close every connection for good; within bounds, let all of them get what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
         self.password_checks.close()
         for connection in list(self.connections.values()):
-            self.close(connection, reason)
+            guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), grace_s)
         for transport in list(self._lingering.values()):
-            transport.abort()
+            guard.alone("closing a connection", transport.abort)
         await asyncio.sleep(0)  # transports tell of their end in the next round
 
     # -- programs in this process -----------------------------------------------------------------
@@ -415,14 +427,13 @@ class Broker:
     def flush_soon(self) -> None:
         if not self._flush_planned:
             self._flush_planned = True
-            self.loop.call_soon(self._flush)
+            self.turns.soon(self._flushed)
 
-    def _flush(self) -> None:
-        self._flush_planned = False
-        self.tick.flush()
+    def _flushed(self) -> None:
+        self._flush_planned = False  # the turn itself writes
 
     def broadcast(self, make_line: Callable[[Connection], bytes], to: Iterable[Connection]) -> None:
         """Send a protocol line to each of several clients."""
         for connection in to:
-            connection.send(make_line(connection))
+            guard.alone("sending to many", lambda each=connection: each.send(make_line(each)))
         self.tick.flush()

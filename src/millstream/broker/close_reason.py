@@ -25,3 +25,4 @@ class CloseReason(StrEnum):
     MISSING_ACCOUNT = "Missing Account"
     NO_RESPONDERS_REQUIRES_HEADERS = "No Responders Requires Headers"
     KICKED = "Kicked"
+    INTERNAL_ERROR = "Internal Error"  # ours alone: a defect, which the log tells

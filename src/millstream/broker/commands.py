@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
@@ -176,7 +177,7 @@ class Commands:
 
     def remove_all_subscriptions(self, connection: Connection) -> None:
         for subscription in list(connection.subscriptions.values()):
-            self.remove_subscription(connection, subscription)
+            guard.alone("ending a subscription", self.remove_subscription, connection, subscription)
 
     # -- publishing, off the fast path ------------------------------------------------------------
 

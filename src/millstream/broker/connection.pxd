@@ -63,8 +63,9 @@ cdef class Connection(Subscriber):
     cdef AckRoute _acks
 
     cpdef enter(self, object account)
-    @cython.locals(parser=Parser, op=int)
     cpdef process(self)
+    @cython.locals(parser=Parser, op=int)
+    cdef void _act(self) except *
     @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
     @cython.locals(start=Py_ssize_t)
@@ -78,6 +79,7 @@ cdef class Connection(Subscriber):
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
     @cython.locals(subscription=Subscription, out=OutBuffer, prefix=bytes)
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cdef bint _may_have(self, Target target, Frame frame) except? -1
     cpdef bint behind(self) except? -1
     @cython.locals(out=OutBuffer)
     cpdef answer(

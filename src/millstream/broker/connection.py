@@ -15,6 +15,7 @@ connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
 from millstream.protocol.outbuf import OutBuffer
@@ -120,7 +121,10 @@ class Connection(Subscriber):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.broker.connection_made(self)
+        try:
+            self.broker.connection_made(self)
+        except Exception as error:
+            self.broker.fail(self, "a new connection", error)
         self.tick.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -129,11 +133,11 @@ class Connection(Subscriber):
         self.process()
 
     def eof_received(self) -> bool:
-        self.flush()
+        self.tick.flush()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.broker.connection_lost(self, error)
+        guard.alone("the end of a connection", self.broker.connection_lost, self, error)
         self.tick.flush()
 
     def pause_writing(self) -> None:
@@ -147,7 +151,20 @@ class Connection(Subscriber):
     # -- the way in -------------------------------------------------------------------------------
 
     def process(self) -> None:
-        """Act on everything the parser holds, then let all receivers write."""
+        """Act on everything the parser holds, then let all receivers write.
+
+        What nobody expected closes this connection, and no other.
+        """
+        try:
+            self._act()
+        except Exception as error:
+            self.broker.fail(self, "an operation of a client", error)
+        self.tick.flush()
+        if self.tick.crowded:
+            self.tick.crowded = False
+            self.backpressure.stall()
+
+    def _act(self) -> None:
         parser = self.parser
         while not (self.closed or self.suspended):
             op = parser.next()
@@ -163,10 +180,6 @@ class Connection(Subscriber):
                 self.broker.commands.after_pong(self)
             else:
                 self.broker.commands.execute(self, op)
-        self.tick.flush()
-        if self.tick.crowded:
-            self.tick.crowded = False
-            self.backpressure.stall()
 
     def _publish(self) -> None:
         frame = self.parser.frame
@@ -249,10 +262,8 @@ class Connection(Subscriber):
         subscription = target.subscription
         if subscription.closed:
             return False
-        if self.filters_deliveries and self.permissions.delivery_denied(target.subject, subscription.queue):
+        if (self.filters_deliveries or self.tracks_replies) and not self._may_have(target, frame):
             return False
-        if self.tracks_replies and frame.reply_size > 0:
-            self.permissions.allow_response(frame.reply(), self.broker.now())
         prefix = target.prefix()
         if len(prefix) == 0:
             self.space.refuse(target.subject)
@@ -264,10 +275,24 @@ class Connection(Subscriber):
         self.out_messages += 1
         self.out_bytes += frame.body_size
         if self.tracer is not None:
-            self.tracer.message_out(target, frame)
+            guard.alone("tracing", self.tracer.message_out, target, frame)
         self._count(subscription)
         if out.size > _FLUSH_AT:
             self._write()
+        return True
+
+    def _may_have(self, target: Target, frame: "Frame") -> bool:
+        """Whether the permissions let the message out; if they cannot be asked, the connection ends."""
+        try:
+            if self.filters_deliveries and self.permissions.delivery_denied(
+                target.subject, target.subscription.queue
+            ):
+                return False
+            if self.tracks_replies and frame.reply_size > 0:
+                self.permissions.allow_response(frame.reply(), self.broker.now())
+        except Exception as error:
+            self.broker.fail(self, "delivering to a client", error)
+            return False
         return True
 
     def behind(self) -> bool:
@@ -303,7 +328,7 @@ class Connection(Subscriber):
             subscription = subscription.origin
         subscription.delivered += 1
         if subscription.max > 0 and subscription.delivered >= subscription.max:
-            self.broker.commands.remove_subscription(self, subscription)
+            guard.alone("ending a subscription", self.broker.commands.remove_subscription, self, subscription)
 
     def send(self, line: bytes) -> None:
         """Queue bytes of the protocol itself; they leave with the next flush."""
@@ -330,9 +355,12 @@ class Connection(Subscriber):
         if self.closed:
             return
         self.written += len(data)
-        self.transport.write(data)
-        if self.write_blocked:
-            self.backpressure.check()
+        try:
+            self.transport.write(data)
+            if self.write_blocked:
+                self.backpressure.check()
+        except Exception as error:
+            self.broker.fail(self, "writing to a client", error)
 
     def stop(self) -> None:
         """Take no more input and give no more output; what was queued is written first."""

@@ -96,7 +96,6 @@ def auth_timed_out(broker: Broker, connection: Connection) -> None:
     connection.session.auth_timer = None
     _log.debug("%s - Authentication Timeout", connection)
     broker.close(connection, CloseReason.AUTHENTICATION_TIMEOUT, errors.AUTHENTICATION_TIMEOUT)
-    broker.tick.flush()
 
 
 def without_connect(broker: Broker, connection: Connection) -> None:
@@ -155,7 +154,7 @@ def _refuse_in_time(broker: Broker, connection: Connection) -> None:
         _refuse(broker, connection)
         return
     _suspend(connection)
-    broker.loop.call_later(usual_s, _checked, broker, connection, None)
+    broker.turns.later(usual_s, _checked, broker, connection, None)
 
 
 def _suspend(connection: Connection) -> None:
@@ -194,7 +193,10 @@ def _checked(broker: Broker, connection: Connection, identity: Identity | None) 
         return
     connection.suspended = False
     connection.transport.resume_reading()
-    _decide(broker, connection, identity)
+    try:
+        _decide(broker, connection, identity)
+    except Exception as error:
+        broker.fail(connection, "a login", error)
     connection.process()
 
 

@@ -117,7 +117,11 @@ class Responses(Subscriber):
         self._pending.pop(subject, None)
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        return self.pass_on(target.subject, frame, source)
+        try:
+            return self.pass_on(target.subject, frame, source)
+        except Exception as error:
+            self.failed(target, frame, error)
+            return False
 
     def pass_on(self, subject: bytes, frame: Frame, source: Subscriber | None) -> bool:
         """Give an answer to who asked with this reply subject; whether anybody took it."""
@@ -148,9 +152,13 @@ class ServiceImport(Subscriber):
         self.subscription = Subscription(self, destination_to_pattern(local).encode(), None, b"")
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
-        return self.pass_on(
-            target, frame, source, lambda space, route, request: space.deliver(route, request, source)
-        )
+        try:
+            return self.pass_on(
+                target, frame, source, lambda space, route, request: space.deliver(route, request, source)
+            )
+        except Exception as error:
+            self.failed(target, frame, error)
+            return False
 
     def pass_on(
         self,

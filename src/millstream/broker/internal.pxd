@@ -7,5 +7,7 @@ cdef class CallbackSubscriber(Subscriber):
 
 cdef class CaptureSubscriber(Subscriber):
     cdef object _take
+    cdef object _refuse
     cdef readonly object traced
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef failed(self, Target target, Frame frame, object error)

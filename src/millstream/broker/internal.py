@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from millstream.base import guard
 from millstream.broker.router import Subscriber, Target
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ class CallbackSubscriber(Subscriber):
         self._callback = callback
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
-        self._callback(Message(target.subject, frame.reply(), frame.headers(), frame.payload(), source))
+        try:
+            self._callback(Message(target.subject, frame.reply(), frame.headers(), frame.payload(), source))
+        except Exception as error:
+            self.failed(target, frame, error)
         return True
 
 
@@ -42,10 +46,20 @@ class CaptureSubscriber(Subscriber):
         self,
         take: "Callable[[bytes, Frame], None]",
         traced: "Callable[[bytes, Frame, bool], dict[str, Any]] | None" = None,
+        refuse: "Callable[[bytes], None] | None" = None,
     ) -> None:
         self._take = take
+        self._refuse = refuse  # answers, to this reply subject, that a message could not be taken
         self.traced = traced  # takes a message, or only looks at it, and tells what a trace is told
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
-        self._take(target.subject, frame)
+        try:
+            self._take(target.subject, frame)
+        except Exception as error:
+            self.failed(target, frame, error)
         return True
+
+    def failed(self, target: Target, frame: "Frame", error: Exception) -> None:
+        guard.report("taking a message in", error)
+        if self._refuse is not None and frame.reply_size > 0:
+            guard.alone("refusing a message", self._refuse, frame.reply())

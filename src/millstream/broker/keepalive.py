@@ -70,8 +70,7 @@ class Keepalive:
             self.round_trip_s = max(now - self._sent_at, _SHORTEST_S)
 
     def _schedule(self, delay_s: float) -> None:
-        loop = self._connection.broker.loop
-        self._timer = loop.call_later(delay_s, self._expired)
+        self._timer = self._connection.broker.turns.later(delay_s, self._expired)
 
     def _expired(self) -> None:
         connection = self._connection
@@ -85,10 +84,8 @@ class Keepalive:
             if self._unanswered + 1 > self._max_unanswered:
                 broker.stale_connections += 1
                 broker.close(connection, CloseReason.STALE_CONNECTION, errors.STALE_CONNECTION)
-                broker.tick.flush()
                 return
             self._unanswered += 1
             self._sent_at = now
             connection.send(b"PING\r\n")
-            broker.tick.flush()
         self._schedule(self._interval_s)

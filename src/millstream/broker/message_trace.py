@@ -163,12 +163,19 @@ class MessageTraces:
 
     def _deliver(self, route: Route, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
         """See ``SubjectSpace.deliver``."""
-        taken = sum(self._hand(target, frame, source, trace) for target in route.plain)
+        taken = sum(self._try(target, frame, source, trace) for target in route.plain)
         for members in route.queues:
             taken += any(
-                self._hand(each, frame, source, trace) for each in random.sample(members, len(members))
+                self._try(each, frame, source, trace) for each in random.sample(members, len(members))
             )
         return taken
+
+    def _try(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
+        try:
+            return self._hand(target, frame, source, trace)
+        except Exception as error:
+            target.owner.failed(target, frame, error)
+            return False
 
     def _hand(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
         """To one receiver; whether it took the message, or would have."""

@@ -2,15 +2,18 @@
 
 What to change is decided in ``millstream.config``; here it is done.  After new users or accounts every
 client is looked at again: whose user is gone or in another account is closed without a word, who
-would be refused today is refused now, and who stays loses the subscriptions it may no longer have.
+would be refused today is refused now, and who stays loses the subscriptions it may no longer have.  A client
+for which any of that fails is closed, and the rest of the plan is carried out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from millstream.base import guard
 from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.auth import Authenticator, Candidate, Identity
@@ -36,24 +39,35 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
         options.websocket,
     )
     previous, broker.authenticator = broker.authenticator, authenticator
-    for connection in list(broker.connections.values()):
-        connection.parser.max_control_line = options.max_control_line
-        connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), options.ping_max)
+    _for_each(broker, broker.connections.values(), lambda each: _configure(broker, each))
     if access_changed:
         for account in broker.configure_accounts():
-            for connection in list(account.connections.values()):
-                broker.close(connection, CloseReason.CLIENT_CLOSED)
-        broker.imports.wire()
-        for connection in list(broker.connections.values()):
-            if connection.session.identity is not None:
-                _check_again(broker, connection, previous)
-    _send_unpinned_away(broker)
-    for connection in list(broker.connections.values()):
-        _refresh(broker, connection)
+            gone = account.connections.values()
+            _for_each(broker, gone, lambda each: broker.close(each, CloseReason.CLIENT_CLOSED))
+        guard.alone("renewing imports", broker.imports.wire)
+        _for_each(broker, broker.connections.values(), lambda each: _check_again(broker, each, previous))
+    guard.alone("closing connections by their certificates", _send_unpinned_away, broker)
+    _for_each(broker, broker.connections.values(), lambda each: _refresh(broker, each))
     if 0 < options.max_connections < len(broker.connections):
         for connection in list(broker.connections.values())[options.max_connections :]:
             broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
     broker.tick.flush()
+
+
+def _for_each(
+    broker: Broker, connections: Iterable[Connection], step: Callable[[Connection], object]
+) -> None:
+    """Take a step for each connection; one for which it fails is closed, so that it keeps no old rights."""
+    for connection in list(connections):
+        try:
+            step(connection)
+        except Exception as error:
+            broker.fail(connection, "reloading a connection", error)
+
+
+def _configure(broker: Broker, connection: Connection) -> None:
+    connection.parser.max_control_line = broker.options.max_control_line
+    connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), broker.options.ping_max)
 
 
 def _send_unpinned_away(broker: Broker) -> None:
@@ -66,6 +80,8 @@ def _send_unpinned_away(broker: Broker) -> None:
 
 
 def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:
+    if connection.session.identity is None:
+        return
     if _has_moved(broker, connection):
         broker.close(connection, CloseReason.CLIENT_CLOSED)
         return
@@ -80,7 +96,7 @@ def _check_again(broker: Broker, connection: Connection, previous: Authenticator
         checking = broker.loop.run_in_executor(
             None, lambda: None if connection.closed else candidate.verify()
         )
-        checking.add_done_callback(lambda done: _settle_later(broker, connection, done))
+        broker.turns.when_done(checking, lambda done: _settle_later(broker, connection, done))
 
 
 def _was_checked(before: Candidate | None, now: Candidate) -> bool:
@@ -98,11 +114,13 @@ def _has_moved(broker: Broker, connection: Connection) -> bool:
 
 
 def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
+    def settle(each: Connection) -> None:
+        _settle(broker, each, done.result())
+        if not each.closed:
+            _refresh(broker, each)
+
     if not connection.closed and not done.cancelled():
-        _settle(broker, connection, done.result())
-        if not connection.closed:
-            _refresh(broker, connection)
-        broker.tick.flush()
+        _for_each(broker, [connection], settle)
 
 
 def _settle(broker: Broker, connection: Connection, identity: Identity | None) -> None:

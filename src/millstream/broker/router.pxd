@@ -21,6 +21,7 @@ cdef class Subscriber:
         self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
         unsigned long long number, Py_ssize_t end_size,
     )
+    cpdef failed(self, Target target, Frame frame, object error)
     cpdef bint behind(self) except? -1
 
 @cython.final

@@ -18,6 +18,7 @@ once more before it writes the start of a line.
 import logging
 from collections.abc import Callable
 
+from millstream.base import guard
 from millstream.base.buffer import read_little, same_bytes
 from millstream.base.complaints import Complaints
 from millstream.protocol.inlet import Inlet
@@ -40,7 +41,11 @@ class Subscriber:
     """Takes messages.  Subclasses override ``deliver``."""
 
     def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
-        """Take a message; False if this receiver must not have it, so that a queue tries the next."""
+        """Take a message; False if this receiver must not have it, so that a queue tries the next.
+
+        It must not raise, because neither the sender nor the next receiver has to do with it: what calls
+        code that may fail catches that and calls ``failed``.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def answer(
@@ -58,6 +63,10 @@ class Subscriber:
         frame.buf = b"%b%d%b\r\n" % (start, number, replies[at + size : at + size + end_size])
         frame.body_size = len(frame.buf) - 2
         self.deliver(Target(subscription, replies[at : at + size]), frame, None)
+
+    def failed(self, target: "Target", frame: Frame, error: Exception) -> None:
+        """Report that taking a message failed; subclasses also deal with what that means for them."""
+        guard.report(f"delivering to a {type(self).__name__}", error)
 
     def behind(self) -> bool:
         """Whether it holds messages that its peer has not taken."""
@@ -180,7 +189,7 @@ class SubjectSpace:
                 for changed in watchers
             ]
         for changed in concerned:
-            changed()
+            guard.alone("telling who watches a subject", changed)
 
     # -- routes -----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
 from millstream.jetstream import meta
@@ -336,17 +337,21 @@ class AccountJetStream:
     def stop(self) -> None:
         """Take nothing more and make everything durable."""
         for stream in self.streams.values():
-            stream.stop()
+            guard.alone(f"stopping stream {stream.name}", stream.stop)
             try:
                 self.committer.flush(stream)
             except StoreError as error:
                 _log.error("stream %s: %s", stream.name, error)
+            except Exception as error:
+                guard.report(f"the last commit of stream {stream.name}", error)
             try:
                 stream.consumers.stop()
             except StoreError as error:
                 _log.error("consumers of stream %s: %s", stream.name, error)
-            self.committer.forget(stream)
-            stream.log.close()
+            except Exception as error:
+                guard.report(f"stopping the consumers of stream {stream.name}", error)
+            guard.alone(f"stopping stream {stream.name}", self.committer.forget, stream)
+            guard.alone(f"closing stream {stream.name}", stream.log.close)
         self.committer.stop()
         for timer in self._removing.values():  # the next start goes on with them
             if timer is not None:
@@ -357,7 +362,7 @@ class AccountJetStream:
         """Other limits, for what is stored from now on."""
         self.options = options
         for stream in self.streams.values():
-            stream.configure(stream.config)
+            guard.alone(f"configuring stream {stream.name}", stream.configure, stream.config)
 
     def report_failure(self, stream: Stream, error: StoreError) -> None:
         """A disk does not take writes any more."""

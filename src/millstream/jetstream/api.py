@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base import guard
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.api import ArchiveApi
 from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
@@ -23,7 +24,7 @@ from millstream.jetstream.reading import Later
 from millstream.jetstream.stream_api import StreamApi
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
-from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
 from millstream.store.errors import StoreError, client_text
 from millstream.subjects.overlap import TooManySteps
 
@@ -186,6 +187,10 @@ class Api:
             return
         except StoreError as error:
             self._fail_to_store(call, error)
+            return
+        except Exception as error:
+            guard.report(f"the API request {call.endpoint}", error)
+            self._fail(call, ApiError(Err.STREAM_GENERAL, err=INTERNAL_ERROR))
             return
         if response is None:
             return

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from millstream.base import guard
 from millstream.jetstream.compactor import Compactor
 from millstream.jetstream.eraser import Eraser
 from millstream.jetstream.resources import Resources
@@ -142,10 +143,7 @@ class Committer:
         self._planned = False
         dirty, self._dirty = self._dirty, {}
         for stream in dirty:
-            try:
-                self._start(stream)
-            except Exception:  # whatever is wrong with one stream must not stop the others
-                _log.exception("a commit of %s cannot be started", stream.log.folder)
+            guard.alone("beginning a commit", self._start, stream)
 
     def _start(self, stream: Committing) -> None:
         if stream in self._running:
@@ -166,12 +164,21 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            running = _Running(commit, stream.before_commit(), sync=stream.sync or overdue)
-            self._running[stream] = running
-            try:
-                self._world.run_commit(running, lambda error: self._ended(stream, running, error))
-            except Exception as error:  # no thread, no descriptor: it has failed, and is tried again
-                self._ended(stream, running, error)
+            self._hand_over(stream, commit, sync=stream.sync or overdue)
+
+    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool) -> None:
+        """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
+        try:
+            running = _Running(commit, stream.before_commit(), sync=sync)
+        except Exception as error:
+            stream.log.fail_commit(commit)
+            stream.commit_failed(error)
+            return
+        self._running[stream] = running
+        try:
+            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+        except Exception as error:  # no thread, no descriptor
+            self._ended(stream, running, error)
 
     def _ended(self, stream: Committing, running: _Running, error: Exception | None) -> None:
         if running.settled:

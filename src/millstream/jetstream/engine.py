@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
@@ -191,9 +192,9 @@ class Engine:
 
     def stop(self) -> None:
         for api in self._apis.values():
-            api.stop()
+            guard.alone("stopping an API", api.stop)
         for account in self.accounts.values():
-            account.stop()
+            guard.alone(f"stopping account {account.name}", account.stop)
         if self._reserve_timer is not None:
             self._reserve_timer.cancel()
         if self._lock is not None:

@@ -88,8 +88,17 @@ class World(Protocol):
 
     def has_interest(self, subject: bytes) -> bool: ...
 
-    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
-        """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``."""
+    def capture(
+        self,
+        subject: bytes,
+        sink: Sink,
+        traced: Traced | None = None,
+        refuse: Callable[[bytes], None] | None = None,
+    ) -> Any:
+        """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``.
+
+        If the sink raises, `refuse` is called with the reply subject, so that the publisher gets an answer.
+        """
 
     def serve(
         self,

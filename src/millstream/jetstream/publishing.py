@@ -18,7 +18,7 @@ from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
 from millstream.jetstream.schedule import take_schedule
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
-from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
 from millstream.jsapi.go_time import format_time
 from millstream.jsapi.json_text import quoted
 from millstream.jsapi.limits import MAX_HEADER_BYTES
@@ -69,6 +69,10 @@ class Publishing:
         if reply and not stream.config.no_ack:
             answer = PubAckResponse(error=error.body, stream=stream.name)
             stream.world.publish(reply, encode(answer), headers=status or None)
+
+    def refuse_failed(self, reply: bytes) -> None:
+        """Answer a publisher whose message raised an exception that nobody expected."""
+        self.refuse(reply, ApiError(Err.STREAM_GENERAL, err=INTERNAL_ERROR))
 
     def attempt(self, message: Incoming, *, store: bool = True) -> bool:
         """Check a message, and store it; ApiError if it is refused, False if it is a duplicate.

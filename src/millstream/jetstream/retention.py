@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -150,9 +151,15 @@ class Retention:
 
     def _expire(self) -> None:
         self._timer = None
-        stream = self._stream
-        if not stream.config.max_age:
+        if not self._stream.config.max_age:
             return
+        if guard.alone("removing old messages", self._remove_old):
+            self._plan()
+        else:
+            self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
+
+    def _remove_old(self) -> None:
+        stream = self._stream
         oldest = stream.world.now_ns() - stream.config.max_age
         removed = False
         seq = self._next_to_age()
@@ -164,7 +171,6 @@ class Retention:
             seq = self._next_to_age()
         if removed:
             stream.account.committer.dirty(stream)
-        self._plan()
 
     def _next_to_age(self) -> int:
         log = self._stream.log

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.base import guard
 from millstream.jetstream import ttl
 from millstream.jetstream.cron import Due, ScheduleError, next_due, zone_of
 from millstream.jetstream.incoming import MARK_SCHEDULE, Incoming
@@ -247,8 +248,8 @@ class Schedules:
                 due.add((seq, subject))
         for _, subject in sorted(due):
             schedule = self._waiting.get(subject)
-            if schedule is not None:
-                self._fire_one(subject, schedule)
+            if schedule is not None and not guard.alone("a schedule", self._fire_one, subject, schedule):
+                self._waiting.pop(subject, None)  # it would fail again, and keep the others waiting
         self._plan()
 
     def _fire_one(self, subject: bytes, schedule: Schedule) -> None:
@@ -268,7 +269,7 @@ class Schedules:
                     self._wait(subject, schedule.seq, int(due.time))
                 self._store(subject, block, payload, due)
             except ApiError as error:
-                _log.warning("stream %s: schedule %s: %s", stream.name, subject.decode(), error)
+                _log.warning("stream %s: schedule %r: %s", stream.name, subject, error)
                 if self._waiting.get(subject) == schedule:
                     del self._waiting[subject]
 

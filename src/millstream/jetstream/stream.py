@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base import guard
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -208,7 +209,12 @@ class Stream:
         for handle in self._handles:
             self.world.release(handle)
         self._handles = [
-            self.world.capture(subject.encode(), self.ingest.take, partial(trace_publish, self))
+            self.world.capture(
+                subject.encode(),
+                self.ingest.take,
+                partial(trace_publish, self),
+                self.publishing.refuse_failed,
+            )
             for subject in self.config.subjects
         ]
 
@@ -273,7 +279,7 @@ class Stream:
         after, self._durable_after = self._durable_after, []
         outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
-        self.notice_damage()
+        guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
@@ -283,12 +289,12 @@ class Stream:
             self._choose_path()
         if acks.count:
             self.world.acknowledge(self._ack_start, acks)
-        self.retention.committed()
-        self.consumers.committed()
+        guard.alone("keeping the limits of a stream", self.retention.committed)
+        guard.alone("delivering what was committed", self.consumers.committed)
         for callback in after:
-            callback()
+            guard.alone("what follows a commit", callback)
         for told in outcome:
-            told(None)
+            guard.alone("telling of a commit", told, None)
 
     def commit_failed(self, error: Exception) -> None:
         """Publishers get the error, reads go on, and the bytes are tried again.
@@ -325,7 +331,7 @@ class Stream:
         outcome = self._committing_outcome + self._outcome
         self._committing_outcome, self._outcome = [], []
         for told in outcome:
-            told(error)
+            guard.alone("telling of a failed commit", told, error)
 
     # -- messages out -----------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.base.decimals import read_wrapped
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
@@ -173,7 +174,7 @@ class Expiry:
             due.extend(self._buckets.pop(heapq.heappop(self._order)))
         self._count -= len(due)
         for seq in sorted(due):
-            self.drop(seq)
+            guard.alone("expiring a message", self.drop, seq)
         if due:
             self._stream.account.committer.dirty(self._stream)
         self._plan()

@@ -12,6 +12,8 @@ from enum import Enum
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.go_types import Int, Struct, UInt16, always
 
+INTERNAL_ERROR = "internal error: the log of the server has its cause"
+
 
 class Err(Enum):
     """(status, code, description); a description may have {named} fields."""

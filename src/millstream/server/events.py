@@ -65,7 +65,7 @@ class SystemEvents(Observer):
         self._running = True
         self._requests.listen()
         self._server.reload_listeners.append(self._reloaded)
-        self._statsz_timer = self._broker.loop.call_later(_FIRST_STATSZ_S, self._beat)
+        self._statsz_timer = self._broker.turns.later(_FIRST_STATSZ_S, self._beat)
 
     def stop(self) -> None:
         """Say that the server is going down, then nothing more."""
@@ -142,6 +142,9 @@ class SystemEvents(Observer):
     # -- heartbeats -------------------------------------------------------------------------------
 
     def _beat(self) -> None:
+        delay = _STATSZ_INTERVALS_S[min(self._statsz_sent, len(_STATSZ_INTERVALS_S) - 1)]
+        self._statsz_sent += 1
+        self._statsz_timer = self._broker.turns.later(delay, self._beat)
         account = self._broker.system_account
         if account is not None:
             self._outbox.announce(
@@ -149,9 +152,6 @@ class SystemEvents(Observer):
                 self._server_subject("STATSZ"),
                 lambda info: StatszMessage(server=info, statsz=statistics(self._server)),
             )
-        delay = _STATSZ_INTERVALS_S[min(self._statsz_sent, len(_STATSZ_INTERVALS_S) - 1)]
-        self._statsz_sent += 1
-        self._statsz_timer = self._broker.loop.call_later(delay, self._beat)
 
     def _count_changed(self, account: Account) -> None:
         if account.name == GLOBAL_ACCOUNT:  # where clients are before we know them
@@ -179,6 +179,9 @@ class AccountCount:
 
     def changed(self) -> None:
         """Tell now, and again when it has been quiet for a while."""
+        self._due = self._broker.now() + _ACCOUNT_INTERVAL_S
+        if self._timer is None and self._account.connections:
+            self._timer = self._broker.turns.at(self._due, self._beat)
         system = self._broker.system_account
         if system is not None:
             event_id = nuid()  # one event, on two subjects
@@ -187,14 +190,11 @@ class AccountCount:
                     system, subject, lambda info: account_connections(info, self._account, event_id)
                 )
         # The timer is left alone and looks at the time itself: setting it for each client would cost more.
-        self._due = self._broker.now() + _ACCOUNT_INTERVAL_S
-        if self._timer is None and self._account.connections:
-            self._timer = self._broker.loop.call_at(self._due, self._beat)
 
     def _beat(self) -> None:
         self._timer = None
         if self._broker.now() < self._due:
-            self._timer = self._broker.loop.call_at(self._due, self._beat)
+            self._timer = self._broker.turns.at(self._due, self._beat)
         elif self._account.connections:
             self.changed()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base import guard
 from millstream.broker.imports import REPLY_PREFIX
 from millstream.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
 from millstream.broker.options import ConnectionType
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
+
+_FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for what raised an exception
 
 
 class AccountWorld:
@@ -44,16 +48,16 @@ class AccountWorld:
         return self._broker.options.max_control_line
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._broker.loop.call_later(delay_s, callback)
+        return self._broker.turns.later(delay_s, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._broker.loop.call_soon(callback)
+        self._broker.turns.soon(callback)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        self._workers.submit(work, done)
+        self._workers.submit(work, partial(self._broker.turns.run, done))
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self._workers.commit(job, done)
+        self._workers.commit(job, partial(self._broker.turns.run, done))
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -69,8 +73,14 @@ class AccountWorld:
             return self.outlet(subject).has_interest()
         return self._broker.has_interest(self._account, subject)
 
-    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Subscription:
-        subscription = Subscription(CaptureSubscriber(sink, traced), subject, None, b"")
+    def capture(
+        self,
+        subject: bytes,
+        sink: Sink,
+        traced: Traced | None = None,
+        refuse: Callable[[bytes], None] | None = None,
+    ) -> Subscription:
+        subscription = Subscription(CaptureSubscriber(sink, traced, refuse), subject, None, b"")
         if isinstance(sink, Inlet):
             subscription.inlet = sink
         self._account.space.subscribe(subscription)
@@ -90,14 +100,17 @@ class AccountWorld:
                 message.subject, message.reply, message.headers, message.payload, message.source
             )
             if message.source is None:  # we sent it, and are in the middle of something
-                self._broker.loop.call_soon(call_later, request)
+                self._broker.turns.soon(call_later, request)
             else:
-                callback(request)
+                answer(request)
 
         def call_later(request: Request) -> None:
             if not subscription.closed:
-                callback(request)
-                self._broker.flush_soon()
+                answer(request)
+
+        def answer(request: Request) -> None:
+            if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
+                self.publish(request.reply, b"", headers=_FAILED)
 
         subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
         if spared is not None:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from millstream.base import guard
+from millstream.base.errors import MillstreamError
 from millstream.broker import reload as broker_reload
 from millstream.config.errors import ConfigError
 from millstream.config.load import load
@@ -21,7 +25,10 @@ _log = logging.getLogger("millstream.server")
 
 
 def reload_configuration(server: Server) -> ReloadPlan:
-    """Apply what changed in the configuration file; ConfigError if that is not possible."""
+    """Apply what changed in the configuration file.
+
+    ConfigError if that is not possible, or if a part of it failed: then all else is in force.
+    """
     options = server.options
     if not options.config_file:
         raise ConfigError("can only reload config when a file is provided using -c or --config")
@@ -29,16 +36,37 @@ def reload_configuration(server: Server) -> ReloadPlan:
     broker_reload.apply(server.broker, plan.options.broker)
     server.options = plan.options
     server.configured_ns = time.time_ns()
-    if Area.TLS in plan.areas:
-        server.renew_certificates()
-    server.jetstream.reload(plan)
-    try:
-        server.follow_jetstream()
-    except OSError as error:  # all else is in force
-        _log.error("Streams cannot be served as Arrow: %s", error.strerror or error)
-    for listener in server.reload_listeners:
-        listener(plan)
+    failed = [_try("certificates", server.renew_certificates)] if Area.TLS in plan.areas else []
+    failed.append(_try("JetStream", lambda: server.jetstream.reload(plan)))
+    failed.append(_try("the Arrow endpoint", lambda: _follow_jetstream(server)))
+    failed += [
+        _try("what follows the configuration", partial(each, plan)) for each in server.reload_listeners
+    ]
+    problems = [problem for problem in failed if problem]
+    if problems:  # all else is in force
+        raise ConfigError("; ".join(problems))
     for change in plan.changes:
         _log.info("Reloaded: %s", change.name.removeprefix("broker."))
     _log.info("Reloaded server configuration (%s)", plan.options.config_digest)
     return plan
+
+
+def _try(what: str, step: Callable[[], object]) -> str:
+    """Take one step of the plan; what went wrong, if something did.  The others are taken all the same."""
+    try:
+        step()
+    except MillstreamError as error:
+        return f"{what}: {error}"
+    except OSError as error:
+        return f"{what}: {error.strerror or error}"
+    except Exception as error:
+        guard.report(f"reloading {what}", error)
+        return f"{what}: internal error"
+    return ""
+
+
+def _follow_jetstream(server: Server) -> None:
+    try:
+        server.follow_jetstream()
+    except OSError as error:
+        _log.error("Streams cannot be served as Arrow: %s", error.strerror or error)

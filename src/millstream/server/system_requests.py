@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.base import guard
 from millstream.base.errors import MillstreamError
 from millstream.base.ids import nuid
 from millstream.broker import handshake
@@ -116,13 +117,19 @@ class SystemRequests:
 
     def _on(self, account: Account, subject: str, handler: Handler) -> None:
         def arrived(message: Message) -> None:
-            self._broker.loop.call_soon(self._handle, handler, message, account)
+            self._broker.turns.soon(self._handle, handler, message, account)
 
         self._listening.append((account, self._broker.subscribe(account, subject.encode(), arrived)))
 
     def _handle(self, handler: Handler, message: Message, account: Account) -> None:
-        if self._listening:
+        if not self._listening:
+            return
+        try:
             handler(message, account)
+        except Exception as error:
+            guard.report(f"the system request {message.subject!r}", error)
+            if message.reply:
+                self._refuse(message, account, _FAILED, MillstreamError("internal error"), data=None)
 
     # -- documents --------------------------------------------------------------------------------
 

@@ -200,7 +200,13 @@ class FakeWorld:
         events = subject.startswith(b"$JS.EVENT.")
         return not events or any(matches(subject, pattern) for pattern in self.heard)
 
-    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+    def capture(
+        self,
+        subject: bytes,
+        sink: Sink,
+        traced: Traced | None = None,
+        refuse: Callable[[bytes], None] | None = None,
+    ) -> Any:
         entry = (subject, sink)
         self._sinks.append(entry)
         return entry

@@ -209,4 +209,4 @@ def test_a_plain_subscriber_must_say_how_it_takes_messages() -> None:
     space = SubjectSpace("A", 7)
     space.subscribe(Subscription(Subscriber(), b"a", None, b""))
     with pytest.raises(NotImplementedError):
-        publish(space, b"a")
+        Subscriber().deliver(space.route(b"a").plain[0], make_frame(b"", None, b""), None)

@@ -11,6 +11,7 @@ its ledger, and everything else to `slow`.
 
 from collections.abc import Callable
 
+from millstream.base import guard
 from millstream.base.buffer import equal_bytes
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.protocol.inlet import Inlet
@@ -106,7 +107,7 @@ class AckSink(Inlet):
                     self._told = True
                     self._settled()
             return
-        self._slow(ack, frame.payload(), frame.reply())
+        guard.alone("an acknowledgement", self._slow, ack, frame.payload(), frame.reply())
 
     def tell_again(self) -> None:
         """Call `settled` with the next ack that comes."""

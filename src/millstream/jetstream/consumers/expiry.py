@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
+
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Cancel
@@ -65,7 +67,7 @@ class Expiry:
     def _expire(self) -> None:
         self._timer = None
         for sseq in self._ledger.expire(self._consumer.world.now_ns()):
-            self.give_up(sseq)
+            guard.alone("giving a message up", self.give_up, sseq)
         if self._ledger.next_again():
             self._consumer.wake()
         self.plan()

@@ -27,6 +27,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
     decode,
@@ -281,16 +282,16 @@ class Journal:
         count = bisect.bisect_right(self._waiting, self.log.committed, key=lambda each: each[0])
         durable, self._waiting = self._waiting[:count], self._waiting[count:]
         for _, callback in durable:
-            callback(None)
+            guard.alone("telling of a commit", callback, None)
         count = bisect.bisect_right(self._patient, self.log.committed, key=lambda each: each[0])
         done, self._patient = self._patient[:count], self._patient[count:]
         for _, told in done:
-            told()
+            guard.alone("telling of a commit", told)
 
     def _tell_all(self, error: StoreError) -> None:
         waiting, self._waiting = self._waiting, []
         for _, callback in waiting:
-            callback(error)
+            guard.alone("telling of a failed commit", callback, error)
 
     def _try_again(self) -> None:
         self._retry = None

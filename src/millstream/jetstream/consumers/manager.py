@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.hunger import Hungry
@@ -171,9 +172,8 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._timer = None
         self.interest.stop()
         for consumer in self._by_name.values():
-            consumer.mode.shut_down()
-            consumer.stop()
-            consumer.keeper.close()
+            for step in (consumer.mode.shut_down, consumer.stop, consumer.keeper.close):
+                guard.alone("stopping a consumer", step)
         if self.journal is not None:
             self.journal.close()
             self.journal = None
@@ -211,7 +211,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         touched, self._touched = self._touched, []
         for keeper in touched:
             if keeper.planned:
-                keeper.write()
+                guard.alone("keeping a consumer", keeper.write)
         if self.journal is not None:
             self.stream.account.committer.dirty(self.journal)
         self.checkpoint_if_due()
@@ -234,10 +234,10 @@ class ConsumerManager(Mapping[str, Consumer]):
         gone = self.stream.log.gone
         if gone:
             self.stream.log.gone = []
-            self._tell_gone(gone)
+            guard.alone("telling consumers what is gone", self._tell_gone, gone)
         log = self.stream.log
         for consumer in self.hungry.committed(log):
-            consumer.pump()
+            guard.alone("delivering to a consumer", consumer.pump)
         log.recent = None
         log.keeps_recent = len(self.hungry) > 0
 

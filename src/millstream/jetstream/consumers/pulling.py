@@ -248,8 +248,7 @@ class Pulling:
     def _time_passed(self) -> None:
         self._timer = None
         consumer = self._consumer
-        if not consumer.paused:
-            self.pump()
+        consumer.pump()
         now = self._world.now_ns()
         if self.waiting.exhausted(now, consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1):
             consumer.wake()

@@ -67,7 +67,13 @@ class LoudWorld(FakeWorld):
     def outlet(self, subject: bytes, queue: bytes | None = None) -> LoudOutlet:  # type: ignore[override]
         return LoudOutlet(self, subject)
 
-    def capture(self, subject: bytes, sink: Sink, traced: Traced | None = None) -> Any:
+    def capture(
+        self,
+        subject: bytes,
+        sink: Sink,
+        traced: Traced | None = None,
+        refuse: Callable[[bytes], None] | None = None,
+    ) -> Any:
         handle = super().capture(subject, sink, traced)
         self._tell(subject)
         return handle
