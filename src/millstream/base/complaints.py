@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+from millstream.base.rarely import Rarely
+
 _QUIET_S: Final = 60.0
 _MAX_KINDS: Final = 256
 
@@ -22,7 +24,7 @@ class Complaints:
     def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._now = now
-        self._kinds: dict[Hashable, tuple[float, int]] = {}  # when it was logged, and how many came since
+        self._kinds: dict[Hashable, Rarely] = {}
 
     def tell(
         self,
@@ -33,14 +35,14 @@ class Complaints:
         error: BaseException | None = None,
     ) -> None:
         """Log `text`, with the traceback of `error`, unless the same kind was logged a moment ago."""
-        now = self._now()
-        logged, unsaid = self._kinds.pop(kind, (now - _QUIET_S, 0))
-        if now - logged < _QUIET_S:
-            self._kinds[kind] = logged, unsaid + 1
+        rarely = self._kinds.get(kind)
+        if rarely is None:
+            if len(self._kinds) >= _MAX_KINDS:
+                del self._kinds[next(iter(self._kinds))]
+            rarely = self._kinds[kind] = Rarely(_QUIET_S, self._now)
+        count = rarely.due()
+        if not count:
             return
-        if len(self._kinds) >= _MAX_KINDS:
-            del self._kinds[next(iter(self._kinds))]
-        self._kinds[kind] = now, 0
-        if unsaid:
-            text, arguments = f"{text} (and %d times before)", (*arguments, unsaid)
+        if count > 1:
+            text, arguments = f"{text} (and %d times before)", (*arguments, count - 1)
         self._log.log(level, text, *arguments, exc_info=error)
