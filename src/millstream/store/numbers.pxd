@@ -55,10 +55,12 @@ cdef class Numbers(GrowingBuffer):
         self, Py_ssize_t start, Py_ssize_t end, bytes flags, unsigned int mask
     ) noexcept
 
+cdef unsigned long long _MOST
+
 cdef void _put(unsigned char* p, Py_ssize_t at, unsigned int value) noexcept
 @cython.locals(value="unsigned int")
 cdef unsigned int _little(const unsigned char* p, Py_ssize_t at, Py_ssize_t width) noexcept
 @cython.locals(rest="unsigned long long")
 cpdef bytes pack_rising(list values)
-@cython.locals(byte="unsigned long long", last="unsigned long long", shift=int)
+@cython.locals(byte="unsigned long long", last="unsigned long long", rest="unsigned long long", shift=int)
 cpdef tuple unpack_rising(bytes data, Py_ssize_t position, Py_ssize_t count)

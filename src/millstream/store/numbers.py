@@ -4,6 +4,8 @@ import cython
 
 from millstream.base.buffer import GrowingBuffer, read_little
 
+_MOST = 0xFFFF_FFFF_FFFF_FFFF
+
 
 class Numbers(GrowingBuffer):
     """Grows at its end; its bytes are its file format (little-endian)."""
@@ -200,14 +202,20 @@ def unpack_rising(data: bytes, position: int, count: int) -> tuple[list[int], in
     last = 0
     for _ in range(count):
         shift = 0
+        rest = 0
         while True:
             if position >= len(data) or shift > 63:
                 raise ValueError("these are not packed numbers")
             byte = data[position]
             position += 1
-            last += (byte & 0x7F) << shift
+            if shift == 63 and byte > 1:
+                raise ValueError("these are not packed numbers")
+            rest |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 break
+        if rest > _MOST - last:
+            raise ValueError("these are not packed numbers of 64 bits")
+        last += rest
         values.append(last)
     return values, position

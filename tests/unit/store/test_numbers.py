@@ -86,3 +86,16 @@ def test_numbers_that_are_not_there_are_not_read(at: int, width: int, count: int
         Numbers(4).push_sums(0, b"1234", at, width, count)
     with pytest.raises(ValueError, match="not so many"):
         Numbers(4).push_shifted(b"1234", at, width, count, 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02",  # 2**64
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01",  # 2**64 - 1, and one more
+        b"\x80" * 11,
+    ],
+)
+def test_packed_numbers_beyond_64_bits_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="number"):
+        unpack_rising(data, 0, 2)
