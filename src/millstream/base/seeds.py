@@ -19,8 +19,11 @@ from millstream.base.nkeys import KeyKind, NkeyError, encode
 
 _SEED_PREFIX: Final = 18 << 3  # S
 _SEED_LENGTH: Final = 58  # characters of text
+# No two parts of it can take the same character, so a long line costs one look at it.
 _BLOCK: Final = re.compile(
-    r"-{3,}[^\n]*BEGIN (?P<what>NATS USER JWT|USER NKEY SEED)[^\n]*\n\s*(?P<body>\S+)\s*\n\s*-{3,}"
+    r"^[^\S\n]*-{3}[^\n]*?BEGIN (?P<what>NATS USER JWT|USER NKEY SEED)[^\n]*\n"
+    r"\s*(?P<body>\S+)[^\S\n]*\n\s*-{3}",
+    re.MULTILINE,
 )
 
 
