@@ -23,6 +23,7 @@ from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import (
     GatewayError,
@@ -143,7 +144,7 @@ class Link:
             raise NoResponders("nats: jetstream not enabled") from None
         try:
             answer = msgspec.json.decode(message.data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             raise JetStreamRefused(500, 0, f"the answer of {suffix} can not be read: {error}") from error
         if not isinstance(answer, dict):
             raise JetStreamRefused(500, 0, f"the answer of {suffix} is no object")

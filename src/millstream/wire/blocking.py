@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
@@ -444,7 +445,7 @@ class BlockingLink:
             ) from None
         try:
             fields = msgspec.json.decode(answer.payload)
-        except msgspec.MsgspecError:
+        except UNREADABLE_JSON:
             fields = None
         if not isinstance(fields, dict):
             raise ProtocolViolation(f"{self.server}: the answer to {name} is no JSON object")

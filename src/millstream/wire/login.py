@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.base.errors import MillstreamError
+from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.wire.errors import (
     AuthorizationViolation,
     BadOptions,
@@ -63,7 +63,7 @@ def read_info(line: bytes) -> ServerInfo:
     """INFO's argument; ProtocolViolation if it is none."""
     try:
         return _INFO.decode(line)
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         raise ProtocolViolation("the server sent an INFO that can not be read") from None
 
 

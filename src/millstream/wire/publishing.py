@@ -21,6 +21,7 @@ import cython
 import msgspec
 
 from millstream.base.buffer import GrowingBuffer
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.wire.errors import (
     ApiRefused,
     BadMessage,
@@ -366,7 +367,7 @@ class PublishWindow:
             return
         try:
             ack = _ACK.decode(payload)
-        except msgspec.MsgspecError:
+        except UNREADABLE_JSON:
             receipts.errors[place] = ProtocolViolation(
                 f"the answer to a publish can not be read: {payload[:60]!r}"
             )

@@ -17,6 +17,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import BadRequest, BodyTooLarge, Disconnected, GatewayError, UnsupportedMedia
 from millstream.gateway.publisher import error_of
 from millstream.gateway.v2.calls import Call, Flow, Reply, cancelled
@@ -194,7 +195,7 @@ class _Batch:
         mistakes: dict[int, GatewayError] = {}
         try:
             lines: list[BatchLine | GatewayError] = _decoder.decode_lines(text)  # type: ignore[assignment]
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE_JSON:
             lines = [_decoded(line) for line in text.split(b"\n") if line.strip()]
         messages: list[WireMessage] = []
         for place, line in enumerate(lines):
@@ -266,7 +267,7 @@ class _Batch:
 def _decoded(line: bytes) -> BatchLine | GatewayError:
     try:
         return _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE_JSON as error:
         return BadRequest(f"the line can not be read: {error}")
 
 

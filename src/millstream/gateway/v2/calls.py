@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.core import Core
 from millstream.gateway.errors import BadRequest, Disconnected, NotAcceptable, UnsupportedMedia
 from millstream.gateway.exchange import Exchange, Receive, Send
@@ -266,7 +267,7 @@ def decode(text: bytes, kind: type[Result]) -> Result:
     """JSON of `kind`, or 400."""
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE_JSON as error:
         raise BadRequest(f"the body can not be read: {error}") from None
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.ack_ids import ack_id_of
 from millstream.gateway.v2.message_headers import JsonHeaders
@@ -119,7 +120,7 @@ def fill_body(message: Message, body: bytes, form: PayloadForm) -> None:
 def _is_json(body: bytes) -> bool:
     try:
         _any_json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE_JSON:
         return False
     # NDJSON and SSE need one line; JSON itself allows ends of lines between values.
     return b"\n" not in body and b"\r" not in body

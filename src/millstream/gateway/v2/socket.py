@@ -20,6 +20,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import Disconnected, GatewayError, Stopping
 from millstream.gateway.exchange import Receive, Send
 from millstream.gateway.v2.calls import Call, Reply, cancelled
@@ -183,7 +184,7 @@ class SocketReply:
             text = event.get("text") or event.get("bytes") or b""
             try:
                 command = _commands.decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except UNREADABLE_JSON as error:
                 await self._tell(send, SocketResult(None, False, detail=f"it can not be read: {error}"))
                 continue
             if command.op in _KINDS:

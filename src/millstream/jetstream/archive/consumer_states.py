@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.jetstream.archive.errors import ArchiveError, first_json
 from millstream.jetstream.consumers.kept import ConsumerState
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
@@ -84,7 +85,7 @@ def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
         config = None
         if bytes(entry.config) not in (b"", b"null"):
             config = decode_lenient(bytes(entry.config), ConsumerConfig)
-    except (msgspec.MsgspecError, JsonError, ArchiveError, RecursionError) as error:
+    except (*UNREADABLE_JSON, JsonError, ArchiveError) as error:
         raise ArchiveError(f'failed to decode consumer "{name}" state: {error}') from error
     if config is None:
         raise ArchiveError(f'consumer "{name}" is missing config')
@@ -106,7 +107,7 @@ def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
 def _decode(text: bytes) -> _Entry:
     try:
         return _decoder.decode(text)
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         return _decoder.decode(first_json(text))  # which has better words for what is wrong
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.jetstream.archive.blocks import BlockLoader
 from millstream.jetstream.archive.consumer_states import ArchivedConsumer, check_state
 from millstream.jetstream.archive.errors import ArchiveError
@@ -177,7 +178,7 @@ def _created(text: bytes) -> int:
     try:
         found: Any = msgspec.json.decode(text)
         return max(int(parse_time(found["Created"])), 0)
-    except (KeyError, TypeError, TimeError, msgspec.MsgspecError, RecursionError):
+    except (KeyError, TypeError, TimeError, *UNREADABLE_JSON):
         return 0
 
 

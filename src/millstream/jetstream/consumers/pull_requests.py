@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 
 from millstream.base.decimals import read_integer
-from millstream.base.errors import MillstreamError
+from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jsapi import headers as names
 from millstream.jsapi import requests
@@ -108,7 +108,7 @@ def parse_pull(reply: bytes, body: bytes, headers: bytes, now_ns: int) -> PullRe
     if body[0] == 123:  # {
         try:
             return _formal(reply, _decode_plain(body), now_ns)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE_JSON:
             pass
     elif len(body) <= 18 and body.isdigit():
         return PullRequest(reply, int(body), 0, 0, 0, False, now_ns)

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.spark.partitions import RangePartition
 from millstream.spark.readers.loss import report
 from millstream.wire.blocking import BlockingLink
@@ -48,7 +49,7 @@ def find_offer(link: BlockingLink) -> Offer | None:
     """Where the server hands out ranges as Arrow; None if it does not, as nats-server, or not to us."""
     try:
         answer = msgspec.json.decode(link.request(_SUBJECT).payload)
-    except (NoResponders, RequestTimeout, msgspec.MsgspecError):
+    except (NoResponders, RequestTimeout, *UNREADABLE_JSON):
         return None
     except WireError as error:
         if "permissions violation" in str(error).lower():

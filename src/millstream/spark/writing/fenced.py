@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import Err
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
@@ -364,7 +365,7 @@ def marker_in(message: dict[str, Any]) -> Marker:
 def _sequence_in(reply: Reply) -> int:
     try:
         ack = _ACK.decode(reply.payload)
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
     if ack.error is not None:
         raise ApiRefused(ack.error.code, ack.error.err_code, ack.error.description)
