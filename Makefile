@@ -55,7 +55,8 @@ SANITIZER_LIBRARIES = $(foreach library,libasan.so libubsan.so libstdc++.so,$(sh
 
 fuzz: sanitized dev  ## every input from outside, with sanitizers; SECONDS for each target, FUZZ_FLAGS="TARGET …" or "--replay"
 	LD_PRELOAD="$(SANITIZER_LIBRARIES)" PYTHONPATH=$(SANITIZED):. PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:abort_on_error=1 \
+	UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1 \
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ_FLAGS)
 
 sanitized: build

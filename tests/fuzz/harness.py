@@ -9,6 +9,7 @@ The input at hand lies in a mapped file, where it survives the process that dies
 from __future__ import annotations
 
 import hashlib
+import logging
 import mmap
 import re
 import signal
@@ -90,12 +91,31 @@ class Cockpit:
         return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
 
+class _Complaints(logging.Handler):
+    """Exceptions that were caught and logged because nobody expected them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[BaseException] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.found.append(record.exc_info[1])
+
+
 def run_one(target: Target, data: bytes) -> Hashable:
-    """What `data` did; raises what is a finding."""
+    """What `data` did; raises what is a finding, also if the product caught and logged it."""
+    complaints, logger = _Complaints(), logging.getLogger("millstream")
+    logger.addHandler(complaints)
     try:
-        return target.check(data)
+        did = target.check(data)
     except target.refusals as refusal:
-        return type(refusal).__name__, _VARYING.sub("", str(refusal))[:80]
+        did = type(refusal).__name__, _VARYING.sub("", str(refusal))[:80]
+    finally:
+        logger.removeHandler(complaints)
+    for complaint in complaints.found:
+        raise complaint
+    return did
 
 
 def run(

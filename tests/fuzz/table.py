@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.fuzz.harness import Target
+from tests.fuzz.targets import archives, columns, connections, jetstream, store, subjects, texts, web
 from tests.fuzz.targets import client_protocol as client
 from tests.fuzz.targets import server_protocol as server
-from tests.fuzz.targets import subjects, texts
 
 TARGETS = {
     target.name: target
@@ -25,6 +25,7 @@ TARGETS = {
         Target("websocket", client.check_websocket, client.websocket_seeds),
         Target("masking", client.check_masking, client.websocket_seeds),
         Target("server-protocol", server.check, server.seeds, words=server.WORDS),
+        Target("connections", connections.check, connections.seeds, words=connections.WORDS),
         Target("json", texts.check_json, texts.json_seeds, words=texts.JSON_WORDS),
         Target("structs", texts.check_structs, texts.json_seeds, words=texts.JSON_WORDS),
         Target("durations", texts.check_duration, texts.duration_seeds, words=(b"h", b"ms", b".", b"-")),
@@ -41,5 +42,27 @@ TARGETS = {
         Target("subjects", subjects.check_tokens, subjects.pattern_seeds, words=subjects.WORDS),
         Target("subject-trees", subjects.check_trees, subjects.pattern_seeds, words=subjects.WORDS),
         Target("transforms", subjects.check_transforms, subjects.transform_seeds, words=subjects.CALLS),
+        Target("requests", jetstream.check_api, jetstream.api_seeds, words=jetstream.WORDS),
+        Target("store", store.check_store, store.store_seeds, words=(b"\n", b"=")),
+        Target("segments", store.check_segments, store.segment_seeds, words=(b"\n", b"=")),
+        Target("summaries", store.check_summary, store.summary_seeds),
+        Target("journal-entries", store.check_entry, store.entry_seeds, refusals=(ValueError,)),
+        Target("rising-numbers", store.check_numbers, store.number_seeds, refusals=(ValueError,)),
+        Target("s2", archives.check_s2, archives.s2_seeds),
+        Target("archive-frames", archives.check_frames, archives.frame_seeds),
+        Target("archive-entries", archives.check_entries, archives.entry_seeds),
+        Target("restores", archives.check_restore, archives.restore_seeds),
+        Target("old-consumers", archives.check_old_consumer, archives.old_consumer_seeds),
+        Target("arrow-batches", columns.check_batches, columns.message_seeds, words=columns.WORDS),
+        Target("utf8", columns.check_utf8, columns.utf8_seeds),
+        Target("spark-intake", columns.check_intake, columns.intake_seeds, words=columns.WORDS),
+        Target("publish-answers", columns.check_answers, columns.answer_seeds, words=server.WORDS),
+        Target("dedupe", columns.check_dedupe, columns.dedupe_seeds),
+        Target("upgrades", web.check_upgrade, web.upgrade_seeds, words=web.HTTP_WORDS),
+        Target("monitor-http", web.check_http, web.http_seeds, words=web.HTTP_WORDS),
+        Target("arrow-targets", web.check_target, web.target_seeds, words=web.QUERY_WORDS),
+        Target("gateway-queries", web.check_query, web.query_seeds, words=web.QUERY_WORDS),
+        Target("gateway-bodies", web.check_body, web.body_seeds, words=texts.JSON_WORDS),
+        Target("gateway-headers", web.check_gateway_headers, web.gateway_header_seeds, words=(b"\n", b": ")),
     )
 }
