@@ -77,6 +77,8 @@ def _sound(data: bytes, at: int, place: int) -> tuple[int, int, int] | None:
     end = at + BLOCK_HEADER_SIZE + stored_size
     if magic != _BLOCK_MAGIC or end > len(data) or not stored_size <= raw_size <= BLOCK_SIZE:
         return None  # before anything is added up: there may be many places that look like a block
+    if start > place // BLOCK_HEADER_SIZE * BLOCK_SIZE:
+        return None  # blocks lie in order, so no more can stand before it; what is missing is read as zeros
     if crc != _checksum(data[at + _CHECKED_FROM : end], place):
         return None
     return start, raw_size, stored_size
@@ -110,6 +112,8 @@ def unpack_index(data: bytes, place: int) -> Index | None:
         return None
     lengths = list(struct.unpack(f"<{len(body) // 4}I", body))
     if len(lengths) != (size + block_size - 1) // block_size or sum(lengths) != place:
+        return None
+    if any(length <= BLOCK_HEADER_SIZE for length in lengths):
         return None
     index = Index(size, block_size, list(range(0, size, block_size)), [], lengths)
     at = 0

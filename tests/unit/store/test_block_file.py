@@ -266,3 +266,12 @@ def test_a_damaged_block_stays_lost_when_another_is_overwritten() -> None:
     flip(fs, 30)
     file.overwrite(450, b"X" * 100)
     assert file.read(0, 1000) == bytes(100) + data[100:450] + b"X" * 100 + data[550:]
+
+
+def test_a_block_that_claims_to_stand_far_behind_does_not_make_the_file_large() -> None:
+    """What is missing before a block reads as zeros: a few hundred bytes must not ask for gigabytes."""
+    fs = MemoryFileSystem()
+    near, far = pack(0, b"near" * 20, 0), pack(4_000_000_000, b"far" * 20, 0)
+    fs.replace(PATH, near + pack(4_000_000_000, b"far" * 20, len(near)))
+    assert open_segment_file(fs, PATH).size() == len(b"near" * 20)
+    assert unpack(far, 0) is None
