@@ -10,7 +10,7 @@ FOUND = Path(__file__).parent / "found"
 INPUTS = [path for name in TARGETS for path in Folder(FOUND, name).inputs()]
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name != "segments"])
+@pytest.mark.parametrize("name", TARGETS)
 def test_a_target_finds_nothing_in_a_few_inputs(name: str) -> None:
     assert run(TARGETS[name], seed=1, cases=150).cases == 150
 

@@ -149,7 +149,7 @@ def _look_at(place: Place, stream: str) -> tuple[Hashable, ...]:
     """What there is to know about a stream; every message is read, and every consumer asked."""
     if stream in place.account.unrecovered:
         return ("unrecovered",)
-    info = place.ask(f"STREAM.INFO.{stream}", {"subjects_filter": ">", "deleted_details": True})
+    info = place.ask(f"STREAM.INFO.{stream}", {"subjects_filter": ">"})
     if "error" in info:
         return (info["error"]["err_code"],)
     state = info["state"]
@@ -213,15 +213,21 @@ def segment_seeds() -> Iterator[bytes]:
 
 
 def check_segments(data: bytes) -> Hashable:
-    """Messages of other files are all there; without a forged checksum, what is found was stored."""
+    """Nothing but what was stored is found, and of other files all of it.
+
+    Except if checksums were forged, or the file is that of another segment.
+    """
     name, _, content = data.partition(b"\n")
     path = name.removeprefix(_REPAIRED).decode(errors="replace")
     life, files, places = next((each for each in _lives() if path in each[1]), (None, {}, {}))
     if life is None:
         return None
-    forged = name.startswith(_REPAIRED)
+    if name.startswith(_REPAIRED):
+        content = repaired(path, content)
+    others = (data for _, found, _ in _lives() for each, data in found.items() if each != path)
+    forged = name.startswith(_REPAIRED) or any(content[:24] == data[:24] for data in others)
     fs = MemoryFileSystem()
-    for each, found in {**files, path: repaired(path, content) if forged else content}.items():
+    for each, found in {**files, path: content}.items():
         fs.replace(each, found)
     log = open_log(fs, life.folder, segment_size=SEGMENT)
     messages = read_all(log)
@@ -253,7 +259,7 @@ def summary_seeds() -> Iterator[bytes]:
 def check_summary(data: bytes) -> Hashable:
     """A summary whose checksum is right, and nothing else need be."""
     found = summary.decode(summary.MAGIC + crc32c(data).to_bytes(4, "little") + data)
-    return found is None, found is not None and (len(found.subjects), found.sparse, found.size_width)
+    return found is None, found is not None and (len(found.subjects), found.count)
 
 
 def entry_seeds() -> Iterator[bytes]:
