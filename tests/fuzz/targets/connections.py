@@ -20,8 +20,8 @@ from millstream.broker.options import (
 )
 from millstream.testing.fake_transport import FakeClient
 
-# A subject may hold any byte but blanks and line feeds, as with nats-server.
-_MESSAGE = rb"(?:H?MSG [^ \t\n]+ [^ \t\n]+ (?:[^ \t\n]+ )?(?:[0-9]+ )?[0-9]+"
+# No subject or reply has a blank or a control character; the number of a subscription is its client's own.
+_MESSAGE = rb"(?:H?MSG [^\x00-\x20]+ [^ \t\n]+ (?:[^\x00-\x20]+ )?(?:[0-9]+ )?[0-9]+"
 _LINE = re.compile(_MESSAGE + rb"|PING|PONG|\+OK|-ERR [^\n]*|INFO [^\n]*)\r\n")
 WORDS = (
     b"CONNECT {", b"SUB a.* 1\r\n", b"SUB a.> q 2\r\n", b"UNSUB 1\r\n", b"UNSUB 2 1\r\n",
