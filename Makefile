@@ -50,6 +50,7 @@ soak: build dev  ## long runs: fuzzing, connection storms, leaks
 # Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
 SANITIZED := build/sanitized/lib
 SECONDS ?= 10
+FUZZ ?= tests.fuzz
 FUZZ_FLAGS ?=
 SANITIZER_LIBRARIES = $(foreach library,libasan.so libubsan.so libstdc++.so,$(shell $(CC) -print-file-name=$(library)))
 
@@ -57,7 +58,7 @@ fuzz: sanitized dev  ## every input from outside, with sanitizers; SECONDS for e
 	LD_PRELOAD="$(SANITIZER_LIBRARIES)" PYTHONPATH=$(SANITIZED):. PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:abort_on_error=1 \
 	UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1 \
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ_FLAGS)
+	$(BIN)/python -m $(FUZZ) --seconds $(SECONDS) $(FUZZ_FLAGS)
 
 sanitized: build
 	@MILLSTREAM_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base build/sanitized --build-lib $(SANITIZED)
