@@ -18,6 +18,7 @@ from millstream.base.descriptors import is_kept
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType, TlsOptions
 from millstream.broker.session import ConnectOptions
+from millstream.broker.strangers import Strangers
 from millstream.broker.tls import server_context
 from millstream.broker.tls_accept import (
     Accepted,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.broker")
 
 BACKLOG: Final = 4096
+_MOST_HANDSHAKES: Final = 1024  # at a time
+# Bytes of a compressed web socket message from a client that has not logged in: CONNECT and little more.
+_UNKNOWN_MESSAGE: Final = 64 * 1024
 _ACCEPT_RETRY_S: Final = 0.1  # after running out of file descriptors, say
 
 
@@ -90,7 +94,7 @@ class Listener:
         self._upgrader = self._make_upgrader()
         self._servers: list[asyncio.Server] = []
         self._accepting: list[asyncio.Task[None]] = []
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes = Strangers(_MOST_HANDSHAKES, "a finished TLS handshake", _log)
         self._sockets: list[socket.socket] = []
         self._upgrading: weakref.WeakSet[WebSocketProtocol] = weakref.WeakSet()  # or upgraded since
         self.port = 0
@@ -144,12 +148,19 @@ class Listener:
             self._broker.loop,
             self._upgrader,
             self._make_websocket_client,
-            max_payload=self._broker.options.max_payload,
+            max_payload=self._first_payload(),
             handshake_timeout_s=options.handshake_timeout_s,
             refused=lambda reason: _log.error("websocket upgrade refused: %s", reason),
         )
         self._upgrading.add(websocket)
         return websocket
+
+    def _first_payload(self) -> int:
+        """The limit until the client is known; then its account has one (``handshake.apply_limits``)."""
+        options = self._broker.options
+        if not self._broker.authenticator.required_for(self._kind):
+            return options.max_payload
+        return min(options.max_payload, max(options.max_control_line, _UNKNOWN_MESSAGE))
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
         cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)
@@ -170,8 +181,7 @@ class Listener:
                 client.close()
                 continue
             task = loop.create_task(self._handshake(client, address))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._handshakes.add(task, address[0])
 
     async def _handshake(self, client: socket.socket, address: tuple[Any, ...]) -> None:
         assert self._tls is not None

@@ -15,12 +15,11 @@ import logging
 import os
 import socket
 import threading
-from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.rarely import Rarely
 from millstream.broker.listener import bind
+from millstream.broker.strangers import Strangers
 from millstream.broker.tls import server_context
 from millstream.broker.tls_peer import pins_allow
 from millstream.config.reload import Area
@@ -69,8 +68,7 @@ class ArrowEndpoint:
         self._accepting = False
         # Filling batches takes processors from whoever publishes: leave some.
         self._working = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
-        self._strangers: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
-        self._drops = Rarely()
+        self._strangers = Strangers(_MOST_STRANGERS, "a request", _log)
         self._known: set[asyncio.Task[None]] = set()  # who may read, and waits for a place
         self._places = Places(options.max_clients)
         self._conversations: dict[threading.Thread, Conversation] = {}
@@ -161,31 +159,14 @@ class ArrowEndpoint:
             self._loop.call_later(_RETRY_S, self._retry)
             return
         task = self._loop.create_task(self._receive(LoopSocket(self._loop, sock), address[0]))
-        self._strangers[task] = address[0]
         task.add_done_callback(self._received)
-        if len(self._strangers) > _MOST_STRANGERS:
-            self._drop_one()
+        self._strangers.add(task, address[0])
 
     def _retry(self) -> None:
         if self._sockets:
             self._accept_more()
 
-    def _drop_one(self) -> None:
-        ((busiest, count),) = Counter(self._strangers.values()).most_common(1)
-        oldest = next(task for task, address in self._strangers.items() if address == busiest)
-        del self._strangers[oldest]
-        oldest.cancel()
-        if dropped := self._drops.due():
-            _log.warning(
-                "%d connections without a request, %d of them from %s: dropped %d",
-                _MOST_STRANGERS,
-                count,
-                busiest,
-                dropped,
-            )
-
     def _received(self, task: asyncio.Task[None]) -> None:
-        self._strangers.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a request failed unexpectedly", exc_info=error)
 
@@ -196,7 +177,7 @@ class ArrowEndpoint:
                 grant = await self._judge(line, address)
             if grant is not None:
                 self._known.add(task := _this_task())
-                self._strangers.pop(task, None)
+                self._strangers.discard(task)
                 await self._answer(line, grant)
         except Problem as problem:
             await reception.refuse(line, problem)
