@@ -39,6 +39,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     account: str = ""
     new_account: bool = False
+    millstream_key: str = ""  # of this connection alone: signs what is offered to it
 
     def updated(self, text: bytes) -> "ConnectOptions":
         """These options with the JSON object in `text` laid over.

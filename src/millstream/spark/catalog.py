@@ -101,7 +101,8 @@ class Catalog:
             return False
         if self._arrow is None:
             with explained(self._options.connection):
-                self._arrow = self._server.patiently(find_offer) is not None
+                hosts = self._options.fetching.arrow_hosts
+                self._arrow = self._server.patiently(lambda link: find_offer(link, hosts)) is not None
         return self._arrow
 
     def _look_at(self, name: str) -> StreamFacts:

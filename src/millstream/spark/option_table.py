@@ -95,6 +95,9 @@ OPTIONS: Final = (
         "includeHeaders", Use.READ, "true", "`false`: an empty map instead of the headers, which is faster"
     ),
     Option("transport", Use.READ, "auto", "`auto`, `arrow`, `pull` or `direct`"),
+    Option(
+        "arrow.hosts", Use.READ, None, "hosts that may serve Arrow beside the NATS server's own, with commas"
+    ),
     Option("fetch.batch", Use.READ, "10000", "messages asked for in one request"),
     Option("fetch.maxBytes", Use.READ, "8m", "bytes asked for in one request"),
     Option("fetchTimeout", Use.READ, "120s", "how long a task waits for the next message before it fails"),

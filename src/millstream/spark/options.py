@@ -93,6 +93,7 @@ class Fetching:
     """How a task reads; what both kinds of reader pickle to it."""
 
     transport: str = "auto"
+    arrow_hosts: tuple[str, ...] = ()
     include_headers: bool = True
     batch: int = 10_000
     max_bytes: int = 8 * 1024 * 1024
@@ -104,6 +105,7 @@ class Fetching:
     def parse(cls, given: Mapping[str, str]) -> Self:
         return cls(
             transport=values.choice("transport", given.get("transport", "auto"), TRANSPORTS),
+            arrow_hosts=tuple(filter(None, map(str.strip, given.get("arrow.hosts", "").split(",")))),
             include_headers=values.boolean("includeHeaders", given.get("includeHeaders", "true")),
             batch=values.integer("fetch.batch", given.get("fetch.batch", "10000")),
             max_bytes=values.size("fetch.maxBytes", given.get("fetch.maxBytes", "8m")),

@@ -23,6 +23,7 @@ One thread at a time.  Not here: a window of unanswered publishes (`publishing`)
 
 import contextlib
 import random
+import secrets
 import socket
 import ssl
 import time
@@ -104,6 +105,7 @@ class BlockingLink:
         self.info: ServerInfo | None = None
         self.server: ServerAddress | None = None
         self.inbox: Final = new_inbox(options)
+        self.proof_key: Final = secrets.token_hex(16)  # known to the server alone
         self._socket: socket.socket | None = None
         self._broken: WireError | None = None
         self._sids = 0
@@ -132,6 +134,18 @@ class BlockingLink:
     @property
     def connected(self) -> bool:
         return self._socket is not None
+
+    @property
+    def encrypted(self) -> bool:
+        return isinstance(self._socket, ssl.SSLSocket)
+
+    @property
+    def peer(self) -> str:
+        """The address of the server's machine; empty if there is no connection."""
+        try:
+            return str(self._socket.getpeername()[0]) if self._socket is not None else ""
+        except OSError:
+            return ""
 
     def connect(self) -> None:
         """Try every server once, in random order; NotConnected tells what each of them said."""
@@ -206,7 +220,7 @@ class BlockingLink:
                 if self.parser.rest():
                     raise ProtocolViolation("the server spoke in the clear where TLS should begin")
                 self._encrypt(server)
-            self.send(connect_frames(self.options, server, self.info))
+            self.send(connect_frames(self.options, server, self.info, self.proof_key))
             self._await_op(Op.PONG, deadline, server)
             for sid, (subject, queue) in self._subscriptions.items():
                 self.send(subscription_frame(subject, queue, sid))

@@ -143,8 +143,13 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
     return Credentials({})
 
 
-def connect_frames(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> bytes:
-    """CONNECT and the PING whose answer says that we are in."""
+def connect_frames(
+    options: LinkOptions, server: ServerAddress, info: ServerInfo, proof_key: str = ""
+) -> bytes:
+    """CONNECT and the PING whose answer says that we are in.
+
+    A Millstream signs what it offers to this connection with `proof_key`; other servers ignore it.
+    """
     credentials = load_credentials(options, server)
     fields: dict[str, Any] = {
         "verbose": False,
@@ -158,6 +163,8 @@ def connect_frames(options: LinkOptions, server: ServerAddress, info: ServerInfo
         "tls_required": options.tls is not None or server.tls,
         **credentials.fields,
     }
+    if proof_key:
+        fields["millstream_key"] = proof_key
     if options.name:
         fields["name"] = options.name
     if credentials.seed:

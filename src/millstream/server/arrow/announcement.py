@@ -1,16 +1,19 @@
 """Where the endpoint is, told to who asks over NATS, with a ticket for it.
 
     request    $MILLSTREAM.ARROW.INFO, in any account that has JetStream
-    answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mrt1.…", "expires": "2026-…Z"}
+    answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mrt1.…", "expires": "2026-…Z",
+                "proof": "5b1f…"}
 
 `urls` is empty if the endpoint cannot be reached from where the request came: it listens on the loopback
 interface, and the client is elsewhere.  There is no ticket then, and neither for a request that came from
-another account through an import.  A server that has no endpoint, such as nats-server, answers with "no
-responders".
+another account through an import.  `proof` is there for clients that sent a `millstream_key` in CONNECT: only
+this server knows it, so nobody else in the account can make an offer that they believe.  A server that has no
+endpoint, such as nats-server, answers with "no responders".
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -80,10 +83,10 @@ class Announcement:
     def _answer(self, account: Account, message: Message) -> None:
         if not message.reply:
             return
-        info = msgspec.json.encode(self._info(account, message.source))
+        info = msgspec.json.encode(self._info(account, message.source, message.reply))
         self._server.broker.publish(account, message.reply, info)
 
-    def _info(self, account: Account, client: Any) -> dict[str, object]:
+    def _info(self, account: Account, client: Any, reply: bytes) -> dict[str, object]:
         session = getattr(client, "session", None)
         identity = getattr(session, "identity", None)
         url = self._url(client, session)
@@ -91,7 +94,9 @@ class Announcement:
             return {"version": VERSION, "urls": []}
         secret = self._server.broker.authenticator.secret_of(identity)
         ticket, expires_ns = self._tickets.issue(identity, time.time_ns(), secret, session.kind)
-        return {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}
+        offer = {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}
+        key = session.connect.millstream_key
+        return {**offer, "proof": proof(key, reply, url, ticket)} if key else offer
 
     def _url(self, client: Any, session: Any) -> str:
         """Where this client finds the endpoint; empty if it cannot."""
@@ -105,6 +110,12 @@ class Announcement:
         elif _is_loopback(host) and (session is None or not _is_loopback(session.ip)):
             return ""
         return f"{self._endpoint.scheme}://{bracketed(_unmapped(host))}:{port}"
+
+
+def proof(key: str, reply: bytes, url: str, ticket: str) -> str:
+    """Sign an offer, and where it is sent, with the key of the connection that asked."""
+    text = b"\n".join((reply, url.encode(), ticket.encode()))
+    return hmac.new(key.encode(), text, "sha256").hexdigest()
 
 
 def _split(advertised: str, port: int) -> tuple[str, int]:

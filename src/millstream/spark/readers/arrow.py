@@ -5,11 +5,17 @@ and each machine may see another address.  The same rows as over the wire come o
 cannot be used and the user did not insist on it, the wire is.  The answer names what it covers: `through`
 with each batch, and the last batch says that it is the last, so an answer that was cut is never taken for a
 whole one.
+
+Anybody in the account may answer a request, so an offer is believed only if it is signed with a key that this
+connection gave to its server alone (`millstream_key` in CONNECT).  It has to name the machine that the
+connection goes to, or one that the user named; and if the connection is encrypted, so is what it offers.
 """
 
+import hmac
 import http.client
 import logging
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -17,6 +23,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.base.owned import visible
 from millstream.spark.partitions import RangePartition
 from millstream.spark.readers.loss import report
 from millstream.wire.blocking import BlockingLink
@@ -28,6 +35,8 @@ logger: Final = logging.getLogger("millstream.spark")
 _SUBJECT: Final = "$MILLSTREAM.ARROW.INFO"
 _VERSION: Final = 1
 _OK: Final = 200
+_LONGEST_REFUSAL: Final = 2048
+_NONSENSE: Final = (LookupError, TypeError, ValueError)  # of an answer without what it has to have
 _CONNECT_S: Final = 10.0  # the wire is there as well, so this is not waited for as long as for rows
 
 
@@ -39,25 +48,83 @@ class ArrowBroken(Exception):
     """The answer ended too early; asked again, it may not."""
 
 
+class _Answer(msgspec.Struct):
+    version: int = 0
+    urls: list[str] = []
+    ticket: str = ""
+    proof: str = ""
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     url: str
     ticket: str
 
 
-def find_offer(link: BlockingLink) -> Offer | None:
-    """Where the server hands out ranges as Arrow; None if it does not, as nats-server, or not to us."""
+def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
+    """Where the server hands out ranges as Arrow; None if it does not, as nats-server, or not to us.
+
+    `hosts` may serve Arrow beside the machine that `link` is connected to.
+    """
     try:
-        answer = msgspec.json.decode(link.request(_SUBJECT).payload)
-    except (NoResponders, RequestTimeout, *UNREADABLE_JSON):
+        question = link.ask(_SUBJECT)
+        answer = link.answer_to(question)
+    except (NoResponders, RequestTimeout):
         return None
     except WireError as error:
         if "permissions violation" in str(error).lower():
             return None
         raise
-    if answer.get("version") != _VERSION or not answer.get("urls"):
+    try:
+        told = _ANSWER.decode(answer.payload)
+    except UNREADABLE_JSON:
+        logger.warning("somebody answered on %s with what is no offer; it is ignored", _SUBJECT)
         return None
-    return Offer(answer["urls"][0], answer.get("ticket", ""))
+    if told.version != _VERSION or not told.urls:
+        return None
+    offer = Offer(told.urls[0], told.ticket)
+    problem = _doubt(offer, told.proof, question.inbox, link, hosts)
+    if problem:
+        logger.warning("the offer of Arrow at %s is ignored: %s", visible(offer.url), problem)
+        return None
+    return offer
+
+
+def _doubt(offer: Offer, proof: str, inbox: bytes, link: BlockingLink, hosts: Sequence[str]) -> str:
+    """Say why an offer is not to be believed; empty if it is."""
+    text = b"\n".join((inbox, offer.url.encode(), offer.ticket.encode()))
+    expected = hmac.new(link.proof_key.encode(), text, "sha256").hexdigest()
+    if not hmac.compare_digest(expected.encode(), proof.encode()):
+        return "it is not signed by the server, so anybody may have sent it"
+    try:
+        parts = urlsplit(offer.url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "it is no address"
+    if parts.scheme not in ("http", "https") or not port:
+        return "it is no address"
+    if not offer.ticket.isascii() or not offer.ticket.isprintable():
+        return "its ticket is none"
+    if link.encrypted and parts.scheme != "https":
+        return "the connection is encrypted, and this is not"
+    known = {each.lower() for each in hosts} | ({link.server.host.lower()} if link.server else set())
+    if host.lower() in known:
+        return ""
+    if not _is_at(host, link.peer):
+        return f"it is not on the machine of {link.server}; the option arrow.hosts allows others"
+    return ""
+
+
+def _is_at(host: str, peer: str) -> bool:
+    """Tell whether a host is the machine with the address `peer`."""
+    try:
+        found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return False
+    return peer.removeprefix("::ffff:") in {str(each).removeprefix("::ffff:") for each in found}
 
 
 class ArrowReader:
@@ -72,7 +139,9 @@ class ArrowReader:
         with_headers: bool,
         timeout_s: float,
         fail: bool,
+        hosts: Sequence[str] = (),
     ) -> None:
+        self._hosts = hosts
         self.through = partition.low - 1
         self.gaps: list[tuple[int, int]] = []  # sequences that did not come; only of a dense range
         self._link = link
@@ -87,7 +156,7 @@ class ArrowReader:
         """What is left of the range; raises ArrowUnusable or ArrowBroken."""
         import pyarrow as pa
 
-        offer = find_offer(self._link)
+        offer = find_offer(self._link, self._hosts)
         if offer is None:
             raise ArrowUnusable("the server does not offer Arrow to this process")
         connection = self._connect(offer)
@@ -98,7 +167,7 @@ class ArrowReader:
                 return
             with pa.ipc.open_stream(response) as stream:
                 yield from self._rows(stream)
-        except (OSError, http.client.HTTPException, pa.ArrowInvalid) as error:
+        except (OSError, http.client.HTTPException, pa.ArrowException, *_NONSENSE) as error:
             raise ArrowBroken(f"{offer.url}: {error or type(error).__name__}") from error
         finally:
             connection.close()
@@ -137,7 +206,7 @@ class ArrowReader:
         )
         response = connection.getresponse()
         if response.status != _OK:
-            text = response.read().decode(errors="replace").strip()
+            text = visible(response.read(_LONGEST_REFUSAL).decode(errors="replace").strip())
             raise ArrowUnusable(f"{offer.url} answered {response.status}: {text}")
         return response
 

@@ -65,6 +65,7 @@ def read_range(
                     with_headers=with_headers,
                     timeout_s=fetching.timeout,
                     fail=fetching.fail_on_data_loss,
+                    hosts=fetching.arrow_hosts,
                 )
                 yield from _read_arrow(arrow, link, partition, fetching)
                 if arrow.through >= partition.high:
