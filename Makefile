@@ -88,6 +88,9 @@ $(VENV)/.dev: $(VENV)/.tools
 	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
 	@touch $@ $(VENV)/.gateway $(VENV)/.spark
 
-clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find src -name '*.so' -delete
+clean:  ## only what `make` has made: a virtual environment without our mark, or a link to one, stays
+	@if [ -f $(VENV)/.tools ] && [ ! -L $(VENV) ]; then rm -rf $(VENV); elif [ -e $(VENV) ]; then echo "$(VENV) stays: make did not make it"; fi
+	rm -rf build/cython build/lib build/lib.* build/temp.* build/bdist.* build/sanitized dist/millstream-* src/millstream.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@for each in build dist; do if [ -d $$each ] && [ ! -L $$each ]; then rmdir $$each 2>/dev/null || echo "$$each stays: it holds other files"; fi; done
+	find src/millstream -name '*.cpython-*.so' -delete

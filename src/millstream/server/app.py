@@ -33,6 +33,8 @@ _GC_THRESHOLDS: Final = (50_000, 20, 20)
 # be most of the time to an acknowledgement.
 _SWITCH_INTERVAL_S: Final = 0.0001
 
+_LONGEST_PID: Final = 20  # bytes
+
 
 def run(options: ServerOptions) -> int:
     """Serve until a signal says stop; the exit code of the process."""
@@ -145,16 +147,33 @@ def _ignore_signals() -> None:
 
 @contextlib.contextmanager
 def _pid_file(path: str) -> Iterator[None]:
-    if path:
-        try:
-            Path(path).write_text(str(os.getpid()))
-        except OSError as error:
-            raise MillstreamError(f"Could not write pidfile: {path}: {error.strerror}") from error
+    """Write the process id to a file, in place of nothing but another process id; remove it in the end."""
+    if not path:
+        yield
+        return
+    file, mine = Path(path), str(os.getpid())
+    try:
+        if file.exists() and not _is_pid(file):
+            raise MillstreamError(
+                f"Could not write pidfile: {path}: it holds something else than a process id"
+            )
+        file.write_text(mine)
+    except OSError as error:
+        raise MillstreamError(f"Could not write pidfile: {path}: {error.strerror}") from error
     try:
         yield
     finally:
-        if path:
-            Path(path).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if (
+                file.is_file() and file.read_bytes() == mine.encode()
+            ):  # not that of a server that came after us
+                file.unlink()
+
+
+def _is_pid(path: Path) -> bool:
+    with path.open("rb") as file:
+        text = file.read(_LONGEST_PID + 1)
+    return len(text) <= _LONGEST_PID and (not text or text.strip().isdigit())
 
 
 @contextlib.contextmanager

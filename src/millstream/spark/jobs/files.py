@@ -10,16 +10,20 @@ Not here: Parquet, Spark's DataFrames, and what the files mean (`table`).
 import ctypes
 import errno
 import os
-import shutil
 import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
+from millstream.base.owned import Owned, few
 from millstream.spark.jobs.errors import TableError
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
+
+# What a batch folder of a table holds; and what is ours in the table's hidden folder: everything but links.
+BATCH_FILES: Final = Owned(r"\.?part-[^/]*\.parquet(\.crc)?|\.?_SUCCESS(\.crc)?")
+_HIDDEN_FILES: Final = Owned(r".+", folders=r".+")
 
 
 class Files(ABC):
@@ -110,8 +114,10 @@ class LocalFiles(Files):
 
     def remove(self, path: str) -> None:
         target = self.path(path)
-        if target.is_dir():
-            shutil.rmtree(target)
+        if target.is_dir() and not target.is_symlink():
+            left = (_HIDDEN_FILES if path.startswith("_") else BATCH_FILES).remove(target)
+            if left:
+                raise TableError(f"{target} holds what Millstream did not write, and stays: {few(left)}")
         else:
             target.unlink(missing_ok=True)
 

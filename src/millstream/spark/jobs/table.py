@@ -12,12 +12,16 @@ driver dies before, Spark runs the same batch again, and the same folders are wr
 Always true: a folder `batch=bN` without manifest N belongs to the batch that is being written, and there is
 at most one such N;  `batch=bA_bB` holds the merged batches A to B, which all have manifests.
 
+A folder becomes a table only if it is empty: nobody else's files are ever beside ours.  Of a batch only files
+are removed that Spark or a compaction has written (`files.BATCH_FILES`).
+
 Not here: merging folders (`compaction`), who calls this (`archive`, `transform`).
 """
 
 import fcntl
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +32,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from millstream.base.owned import few
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import Files, LocalFiles
 from millstream.spark.offsets import Position
@@ -39,6 +44,8 @@ BATCH: Final = "batch"  # the innermost partition column
 _ABOUT: Final = f"{HIDDEN}/table.json"
 _LOCK: Final = f"{HIDDEN}/lock"
 _VERSION: Final = 1
+_BEFORE_CLAIM: Final = ("lock", ".table.json.new", "table.json.new")  # what a crash may leave of a new table
+_BATCH_FOLDER: Final = re.compile(rf"{BATCH}=b[0-9]{{12}}(_b[0-9]{{12}})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,7 @@ class ParquetTable:
         if not isinstance(self.files, LocalFiles):
             yield
             return
+        self._refuse_foreign()
         path = self.files.path(_LOCK)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -125,11 +133,7 @@ class ParquetTable:
         """
         wanted = {"v": _VERSION, "partition": list(self.partition), "query": query, **details}
         if not self.exists:
-            others = [name for name in self.files.folders("") if name != HIDDEN]
-            if others:
-                raise TableError(
-                    f"{self.root} holds {others[0]}, but is no table of Millstream; choose an empty folder"
-                )
+            self._refuse_foreign()
             self.files.write(_ABOUT, json.dumps(wanted))
             return
         about = _about(self.files)
@@ -141,6 +145,18 @@ class ParquetTable:
         for key, value in wanted.items():
             if about.get(key) != value:
                 raise TableError(f"table {self.root} was made with {key} {about.get(key)!r}, not {value!r}")
+
+    def _refuse_foreign(self) -> None:
+        """Raise TableError if there is no table yet, and something else is in its place."""
+        if self.exists:
+            return
+        found = [name for name in self.files.folders("") + self.files.names("") if name != HIDDEN]
+        inside = self.files.folders(HIDDEN) + self.files.names(HIDDEN)
+        found += [f"{HIDDEN}/{name}" for name in inside if name not in _BEFORE_CLAIM]
+        if found:
+            raise TableError(
+                f"{self.root} holds {few(found)}, but is no table of Millstream; choose an empty folder"
+            )
 
     def details(self) -> Mapping[str, Any]:
         """What `claim` was given."""
@@ -245,7 +261,7 @@ class ParquetTable:
                 for name in self.files.folders(folder)
                 if "=" in name
             ]
-        return found
+        return [folder for folder in found if _BATCH_FOLDER.fullmatch(folder.rpartition("/")[2])]
 
     def _read_manifests(self, name: str) -> list[Manifest]:
         path = f"{BATCHES}/{name}"
