@@ -86,6 +86,8 @@ $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 $(VENV)/.dev: $(VENV)/.tools
 	@echo "installing what the gateway, Spark and the tests need; this may take a minute or two"
 	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[gateway,spark,dev]"
+	@# without what it asks for: PyPI's `asyncio` is somebody's package, not the one of Python
+	@$(BIN)/pip install --quiet --no-deps "httpmq==0.1.0"
 	@touch $@ $(VENV)/.gateway $(VENV)/.spark
 
 clean:  ## only what `make` has made: a virtual environment without our mark, or a link to one, stays

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from millstream.gateway.budget import BodyBudget
 from millstream.gateway.errors import BodyTimeout
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import Link
@@ -51,7 +52,7 @@ async def test_a_body_over_http2_that_does_not_begin_is_not_waited_for() -> None
         pass
 
     scope = {"type": "http", "http_version": "2", "method": "POST", "headers": []}
-    exchange = Exchange(scope, receive, send, max_body=0, body_timeout_s=0.01)
+    exchange = Exchange(scope, receive, send, max_body=0, body_timeout_s=0.01, budget=BodyBudget(0))
     with pytest.raises(BodyTimeout):
         await exchange.body()
 
