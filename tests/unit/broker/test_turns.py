@@ -18,6 +18,7 @@ PACKAGES = Path(__file__).parents[3] / "src" / "millstream"
 MAY_ASK = {
     "broker/turns.py",
     "broker/listener.py",  # tasks of its own
+    "broker/strangers.py",  # forgets tasks that have ended
     "broker/password_checks.py",  # every check ends in `Connection.process`
     "broker/tls_accept.py",
     "broker/websocket.py",  # timers that end a transport
