@@ -1,5 +1,6 @@
 cimport cython
 
+@cython.trashcan(True)
 cdef class Node:
     cdef public dict children
     cdef public Node star
@@ -12,6 +13,16 @@ cdef class Node:
 cdef class Matches:
     cdef public list plain
     cdef public dict queues
+
+@cython.final
+cdef class Paths:
+    cdef Node node
+    cdef Py_ssize_t depth
+    cdef bint _here
+    cdef list _left
+
+    cdef bint next(self) except -1
+    cdef void go_on(self, Node star, Node child) except *
 
 cdef class SubjectTree:
     cdef public Node root
@@ -31,10 +42,10 @@ cdef class SubjectTree:
     cpdef Matches match_any_last(self, bytes prefix)
     @cython.locals(found=Matches)
     cpdef Matches match_any_tail(self, bytes prefix)
-    @cython.locals(child=Node)
-    cdef bint _collect_any_tail(self, Node node, list tokens, Py_ssize_t index, Matches found) except -1
-    @cython.locals(child=Node)
-    cdef bint _collect_any_last(self, Node node, list tokens, Py_ssize_t index, Matches found) except -1
-    @cython.locals(child=Node, star=Node)
-    cdef _collect(self, Node node, list tokens, Py_ssize_t index, Matches found)
+    @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
+    cdef bint _collect_any_tail(self, list tokens, Matches found) except -1
+    @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
+    cdef bint _collect_any_last(self, list tokens, Matches found) except -1
+    @cython.locals(node=Node, child=Node, star=Node, paths=Paths, last=Py_ssize_t)
+    cdef _collect(self, list tokens, Matches found)
     cdef _take(self, Node node, Matches found)

@@ -4,6 +4,8 @@ A level of the tree is a token.  Matching a literal subject walks at most three 
 the token itself, ``*``, and ``>`` which ends there.  Values are opaque; those of one queue group
 are returned together, across all patterns that match, because they compete for the message.
 
+The depth of a pattern is up to whoever subscribes, so nothing here calls itself.
+
 Not here: caching of results (``broker.router``), and whether a pattern is valid (``tokens``).
 """
 
@@ -30,6 +32,41 @@ class Matches:
     def __init__(self) -> None:
         self.plain: list[Any] = []
         self.queues: dict[bytes, list[Any]] = {}
+
+
+class Paths:
+    """A walk down the tree, depth first and ``*`` first, without recursion: strangers choose the depth."""
+
+    def __init__(self, root: Node) -> None:
+        self.node = root
+        self.depth = 0  # of `node`: how many tokens lead there
+        self._here = True  # `node` is still to be visited
+        self._left: list[tuple[Node, int]] | None = None  # branches not taken yet; made when there is one
+
+    def next(self) -> bool:
+        """Whether there is a `node` to visit."""
+        if self._here:
+            self._here = False
+            return True
+        if not self._left:
+            return False
+        self.node, self.depth = self._left.pop()
+        return True
+
+    def go_on(self, star: Node | None, child: Node | None) -> None:
+        """Visit these below `node`, as far as they are there."""
+        if star is None and child is None:
+            return
+        self.depth += 1
+        self._here = True
+        if star is None:
+            self.node = child  # type: ignore[assignment]
+            return
+        self.node = star
+        if child is not None:
+            if self._left is None:
+                self._left = []
+            self._left.append((child, self.depth))
 
 
 class SubjectTree:
@@ -114,14 +151,14 @@ class SubjectTree:
         found = Matches()
         tokens = subject.split(b".")
         if b"" not in tokens:
-            self._collect(self.root, tokens, 0, found)
+            self._collect(tokens, found)
         return found
 
     def match_any_last(self, prefix: bytes) -> Matches | None:
         """What wants ``prefix`` plus one more token, whatever that token is; None if it depends on it."""
         found = Matches()
         tokens = prefix.split(b".")
-        if b"" in tokens or not self._collect_any_last(self.root, tokens, 0, found):
+        if b"" in tokens or not self._collect_any_last(tokens, found):
             return None
         return found
 
@@ -129,49 +166,56 @@ class SubjectTree:
         """What wants ``prefix`` plus one or more tokens, whatever those are; None if it depends on them."""
         found = Matches()
         tokens = prefix.split(b".")
-        if b"" in tokens or not self._collect_any_tail(self.root, tokens, 0, found):
+        if b"" in tokens or not self._collect_any_tail(tokens, found):
             return None
         return found
 
-    def _collect_any_tail(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> bool:
-        if node.tail is not None:
-            self._take(node.tail, found)
-        if index == len(tokens):
-            return not node.children and node.star is None
-        if node.star is not None and not self._collect_any_tail(node.star, tokens, index + 1, found):
-            return False
-        child = node.children.get(tokens[index])
-        return child is None or self._collect_any_tail(child, tokens, index + 1, found)
+    def _collect_any_tail(self, tokens: list[bytes], found: Matches) -> bool:
+        size = len(tokens)
+        paths = Paths(self.root)
+        while paths.next():
+            node = paths.node
+            if node.tail is not None:
+                self._take(node.tail, found)
+            if paths.depth == size:
+                if node.children or node.star is not None:
+                    return False
+            else:
+                paths.go_on(node.star, node.children.get(tokens[paths.depth]))
+        return True
 
-    def _collect_any_last(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> bool:
-        if node.tail is not None:
-            self._take(node.tail, found)
-        if index == len(tokens):
-            if node.children:
-                return False
-            if node.star is not None:
-                self._take(node.star, found)
-            return True
-        if node.star is not None and not self._collect_any_last(node.star, tokens, index + 1, found):
-            return False
-        child = node.children.get(tokens[index])
-        return child is None or self._collect_any_last(child, tokens, index + 1, found)
+    def _collect_any_last(self, tokens: list[bytes], found: Matches) -> bool:
+        size = len(tokens)
+        paths = Paths(self.root)
+        while paths.next():
+            node = paths.node
+            if node.tail is not None:
+                self._take(node.tail, found)
+            if paths.depth == size:
+                if node.children:
+                    return False
+                if node.star is not None:
+                    self._take(node.star, found)
+            else:
+                paths.go_on(node.star, node.children.get(tokens[paths.depth]))
+        return True
 
-    def _collect(self, node: Node, tokens: list[bytes], index: int, found: Matches) -> None:
-        if node.tail is not None:
-            self._take(node.tail, found)
-        child = node.children.get(tokens[index])
-        star = node.star
-        if index + 1 == len(tokens):
+    def _collect(self, tokens: list[bytes], found: Matches) -> None:
+        last = len(tokens) - 1
+        paths = Paths(self.root)
+        while paths.next():
+            node = paths.node
+            if node.tail is not None:
+                self._take(node.tail, found)
+            child = node.children.get(tokens[paths.depth])
+            star = node.star
+            if paths.depth < last:
+                paths.go_on(star, child)
+                continue
             if star is not None:
                 self._take(star, found)
             if child is not None:
                 self._take(child, found)
-            return
-        if star is not None:
-            self._collect(star, tokens, index + 1, found)
-        if child is not None:
-            self._collect(child, tokens, index + 1, found)
 
     def _take(self, node: Node, found: Matches) -> None:
         if node.plain:
