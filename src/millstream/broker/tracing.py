@@ -3,10 +3,12 @@
 Only built when asked for; without it the path of a message does not know that tracing exists.
 """
 
+import json
 import logging
-import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from millstream.base.quoting import quoted
+from millstream.broker.client_json import BadJson, read_object
 from millstream.protocol.parser import Op
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ TRACE = 5  # below logging.DEBUG
 logging.addLevelName(TRACE, "TRACE")
 _log = logging.getLogger("millstream.trace")
 
+_SECRETS: Final = frozenset(("pass", "password", "auth_token", "token", "sig", "jwt", "proxy_sig"))
+
 
 class Tracer:
     """Traces one connection."""
@@ -27,9 +31,7 @@ class Tracer:
         self._max_payload = max_payload
 
     def operation_in(self, op: int, argument: bytes) -> None:
-        text = argument.decode(errors="replace")
-        if op == Op.CONNECT:
-            text = _without_secrets(text)
+        text = _without_secrets(argument) if op == Op.CONNECT else one_line(argument)
         self._line("<<-", f"{Op(op).name} {text}".rstrip())
 
     def message_in(self, subject: bytes, frame: "Frame") -> None:
@@ -47,9 +49,9 @@ class Tracer:
             sizes = f"{frame.header_size} {sizes}"
         parts = (
             name,
-            subject.decode(errors="replace"),
-            sid.decode(),
-            frame.reply().decode(errors="replace"),
+            one_line(subject),
+            one_line(sid),
+            one_line(frame.reply()),
             sizes,
         )
         return " ".join(part for part in parts if part)
@@ -63,7 +65,7 @@ class Tracer:
             '%s - %s MSG_PAYLOAD: ["%s%s"]',
             self._connection,
             arrow,
-            shown.decode(errors="replace"),
+            one_line(shown),
             more,
         )
 
@@ -71,6 +73,20 @@ class Tracer:
         _log.log(TRACE, "%s - %s [%s]", self._connection, arrow, text)
 
 
-def _without_secrets(text: str) -> str:
-    """Passwords, tokens and signatures do not belong in a log."""
-    return re.sub(r'"(pass|auth_token|sig|jwt)"\s*:\s*"[^"]*"', r'"\1":"[REDACTED]"', text)
+def one_line(text: bytes) -> str:
+    """Bytes of a client as nats-server's %q shows them, without the quotes: on one line of the log."""
+    return quoted(text)[1:-1]
+
+
+def _without_secrets(argument: bytes) -> str:
+    """The options of CONNECT without what must not be in a log.
+
+    They are read first, since a key may be written in many ways: `"PASS"` and `"p\\u0061ss"` are passwords.
+    What cannot be read is not shown at all.
+    """
+    try:
+        options = read_object(argument)
+    except BadJson:
+        return f"[{len(argument)} bytes that are no JSON object]"
+    shown = {key: "[REDACTED]" if key.lower() in _SECRETS else value for key, value in options.items()}
+    return one_line(json.dumps(shown, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"))
