@@ -3,6 +3,8 @@ cimport cython
 cdef Py_ssize_t _SMALLEST
 cdef Py_ssize_t _KEEP
 cdef int _LINE_END
+cdef unsigned char _RETURN
+cdef unsigned char _SMALL
 cdef bint _LITTLE_HOST
 
 @cython.locals(digits=Py_ssize_t)
@@ -48,6 +50,11 @@ cpdef bint equal_bytes(bytes source, Py_ssize_t at, bytes other) except *
     p="const char*", at="const char*", last="const char*", first="const char*", count=Py_ssize_t
 )
 cpdef bint has_line(bytes source, Py_ssize_t start, Py_ssize_t end, bytes beginning) noexcept
+@cython.locals(
+    p="const unsigned char*", first="const unsigned char*",
+    count=Py_ssize_t, last=Py_ssize_t, at=Py_ssize_t, i=Py_ssize_t,
+)
+cpdef bint has_line_like(bytes source, Py_ssize_t start, Py_ssize_t end, bytes beginning) noexcept
 
 @cython.locals(first="const unsigned char*", second="const unsigned char*")
 cpdef bint equal_parts(const unsigned char* p, Py_ssize_t at, const unsigned char* other, Py_ssize_t count) noexcept

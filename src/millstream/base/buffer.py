@@ -15,6 +15,8 @@ if cython.compiled:
 
 _SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
 _LINE_END = ord("\n")
+_RETURN = ord("\r")
+_SMALL = 0x20  # or-ed to a letter makes it small; "-" stays what it is
 _LITTLE_HOST = sys.byteorder == "little"
 _KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
 
@@ -193,6 +195,27 @@ def has_line(source: bytes, start: int, end: int, beginning: bytes) -> bool:
                 return True
         return False
     return source.find(b"\n" + beginning, start, end) >= 0
+
+
+def has_line_like(source: bytes, start: int, end: int, beginning: bytes) -> bool:
+    """Whether one of the lines but the first begins so, in letters of any case; `beginning` is in small ones.
+
+    A line ends with LF or CR.
+    """
+    p = source
+    first = beginning
+    count = len(beginning)
+    last = min(end, len(source)) - count
+    at = max(start, 0)
+    while at < last:
+        if p[at] == _LINE_END or p[at] == _RETURN:
+            i = 0
+            while i < count and (p[at + 1 + i] | _SMALL) == first[i]:
+                i += 1
+            if i == count:
+                return True
+        at += 1
+    return False
 
 
 def equal_parts(p: bytes | bytearray, at: int, other: bytes, count: int) -> bool:

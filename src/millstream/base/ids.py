@@ -3,7 +3,8 @@
 A NUID is 22 base-62 characters: 12 from the operating system's random source, drawn again when the
 other ten, a counter that climbs in random steps, are used up.  So the next one costs an addition,
 and two processes do not collide, not even one and its fork.  NUIDs are unique, not secret: the counter
-makes the next one guessable.  A nonce is drawn afresh every time.  Keys are in `base.nkeys`.
+makes the next one guessable.  A secret token and a nonce are drawn afresh every time: a subject that is
+known only to those who may use it has a secret token in it.  Keys are in `base.nkeys`.
 """
 
 import base64
@@ -24,6 +25,7 @@ _COUNTER_END: Final = 62**_COUNTER_LENGTH
 _MIN_STEP: Final = 33
 _MAX_STEP: Final = 333
 _NONCE_BYTES: Final = 11
+_SECRET_BYTES: Final = 12
 
 
 class NuidGenerator:
@@ -64,6 +66,11 @@ os.register_at_fork(after_in_child=_shared.begin)
 def nuid() -> str:
     """The next NUID of this process."""
     return _shared.next()
+
+
+def secret_token() -> str:
+    """A token of a subject that nobody can guess: 16 letters, 96 random bits."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def nonce() -> str:

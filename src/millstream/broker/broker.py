@@ -28,7 +28,7 @@ from millstream.broker.connection import Connection, Tick
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
 from millstream.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, Info
-from millstream.broker.internal import CallbackSubscriber, Message
+from millstream.broker.internal import CallbackSubscriber, Message, ServiceSubscriber
 from millstream.broker.keepalive import Keepalive
 from millstream.broker.mappings import account_mapping
 from millstream.broker.message_trace import MessageTraces
@@ -36,7 +36,7 @@ from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.broker.password_checks import PasswordChecks
 from millstream.broker.permissions import PermissionSet
-from millstream.broker.router import Subscription
+from millstream.broker.router import Subscriber, Subscription
 from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
 from millstream.broker.turns import Turns
@@ -385,6 +385,18 @@ class Broker:
         account.space.subscribe(subscription)
         return subscription
 
+    def serve(
+        self,
+        account: Account,
+        subject: bytes,
+        callback: Callable[[Message], None],
+        queue: bytes | None = None,
+    ) -> Subscription:
+        """Call `callback` for every request on `subject`; see ``ServiceSubscriber`` for what is none."""
+        subscription = Subscription(ServiceSubscriber(callback), subject, queue, b"")
+        account.space.subscribe(subscription)
+        return subscription
+
     def unsubscribe(self, account: Account, subscription: Subscription) -> None:
         subscription.closed = True
         account.space.unsubscribe(subscription)
@@ -397,8 +409,11 @@ class Broker:
         *,
         reply: bytes = b"",
         headers: bytes | None = None,
+        source: Subscriber | None = None,
     ) -> int:
         """Deliver a message of our own now; receivers write when the current work is done.
+
+        With ``OURSELVES`` as its `source` it is a request, which the server's own services take.
 
         The gate for subjects (see ``router``) holds for `reply`, too: it is part of the same line.
         """
@@ -406,7 +421,7 @@ class Broker:
             account.space.refuse(reply)
             return 0
         route = account.space.route(subject)
-        taken = account.space.deliver(route, make_frame(reply, headers, payload), None)
+        taken = account.space.deliver(route, make_frame(reply, headers, payload), source)
         if taken:
             self.flush_soon()
         return taken

@@ -10,8 +10,8 @@ answer to that finds its way back to the asker.  How long we wait for answers, a
 the export's business.
 
         importer (asks)                                exporter (serves)
-    PUB help inbox.7 ──▶ ServiceImport ──▶ PUB desk.help _R_.x.1 ──▶ service
-    MSG inbox.7      ◀── Responses     ◀── PUB _R_.x.1           ◀──┘
+    PUB help inbox.7 ──▶ ServiceImport ──▶ PUB desk.help _R_.x.y ──▶ service
+    MSG inbox.7      ◀── Responses     ◀── PUB _R_.x.y           ◀──┘
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.base.ids import nuid
+from millstream.base.ids import secret_token
 from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
 from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.match import collide, is_subset, matches
 from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
 
 REPLY_PREFIX: Final = b"_R_."
+_REQUEST_INFO: Final = b"Nats-Request-Info"
 _MAX_HOPS: Final = 12  # service imports a request may pass; more is a circle
 
 
@@ -87,20 +89,21 @@ class Responses(Subscriber):
     def __init__(self, broker: Broker, account: Account) -> None:
         self._broker = broker
         self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
-        self._prefix = REPLY_PREFIX + nuid()[-8:].encode() + b"."
-        self._count = 0
+        self._prefix = REPLY_PREFIX + secret_token().encode() + b"."
         account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
 
     def expect(self, importer: Account, reply: bytes, export: Export) -> bytes:
-        """Remember who asked; the reply subject to ask with."""
+        """Remember who asked; the reply subject to ask with.
+
+        Whoever knows it can answer, so it is drawn at random: no other service of the account can guess it.
+        """
         now = self._broker.now()
         while self._pending:
             oldest = next(iter(self._pending))
             if self._pending[oldest].expires > now:
                 break
             del self._pending[oldest]
-        self._count += 1
-        subject = b"%b%d" % (self._prefix, self._count)
+        subject = self._prefix + secret_token().encode()
         many = export.response_type is not ResponseType.SINGLETON
         self._pending[subject] = PendingReply(importer, reply, now + export.response_threshold_s, many)
         return subject
@@ -124,14 +127,18 @@ class Responses(Subscriber):
             return False
 
     def pass_on(self, subject: bytes, frame: Frame, source: Subscriber | None) -> bool:
-        """Give an answer to who asked with this reply subject; whether anybody took it."""
+        """Give an answer to who asked with this reply subject; whether anybody took it.
+
+        The asker chose where it goes, not the service that sends it: so it counts as sent by the server, and
+        reaches no service of the server there (`source` None).
+        """
         pending = self.find(subject)
         if pending is None:
             return False
         if not pending.many:
             self.forget(subject)
         space = pending.importer.space
-        return space.deliver(_mapped_route(space, pending.reply), frame, source) > 0
+        return space.deliver(_mapped_route(space, pending.reply), frame, None) > 0
 
 
 class ServiceImport(Subscriber):
@@ -175,14 +182,13 @@ class ServiceImport(Subscriber):
         reply = b""
         if frame.reply_size:
             reply = responses.expect(self._importer, frame.reply(), self._export)
-        headers: bytes | None = frame.headers() if frame.header_size >= 0 else None
-        headers = _with_request_info(headers, self._request_info(source))
+        block = headers.claim(frame.headers(), (_REQUEST_INFO, self._request_info(source)))
         space = self.exporter.space
         subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
         route = _mapped_route(space, subject)
         imports.hops += 1
         try:
-            taken = send(space, route, make_frame(reply, headers, frame.payload()))
+            taken = send(space, route, make_frame(reply, block, frame.payload()))
         finally:
             imports.hops -= 1
         if reply and not taken:
@@ -307,11 +313,6 @@ def _service_transform(local: str, remote: str) -> SubjectTransform | None:
     return SubjectTransform(
         destination_to_pattern(remote), pattern_to_destination(local), strict=True
     ).inverse()
-
-
-def _with_request_info(headers: bytes | None, info: bytes) -> bytes:
-    line = b"Nats-Request-Info: %b\r\n\r\n" % info
-    return b"NATS/1.0\r\n" + line if headers is None else headers[:-2] + line
 
 
 def _mapped_route(space: SubjectSpace, subject: bytes) -> Route:

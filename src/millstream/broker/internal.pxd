@@ -5,8 +5,15 @@ cdef class CallbackSubscriber(Subscriber):
     cdef object _callback
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
 
+cdef class Ourselves(Subscriber):
+    pass
+
+cdef class ServiceSubscriber(CallbackSubscriber):
+    cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+
 cdef class CaptureSubscriber(Subscriber):
     cdef object _take
+    cdef bint _from_clients
     cdef object _refuse
     cdef readonly object traced
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1

@@ -1,13 +1,18 @@
 """Subscribers inside the process: the hook for system requests, JetStream and embedding programs."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
+from millstream.base.complaints import Complaints
 from millstream.broker.router import Subscriber, Target
 
 if TYPE_CHECKING:
     from millstream.protocol.parser import Frame
+
+_complaints = Complaints(logging.getLogger("millstream.broker"))
+_SHOWN = 100  # bytes of a subject in the log
 
 
 class Message:
@@ -22,7 +27,14 @@ class Message:
         self.reply = reply
         self.headers = headers  # the whole block; empty if there is none
         self.payload = payload
-        self.source = source  # the connection that sent it; None if we did
+        self.source = source  # the connection that sent it; None if we did, for whomever
+
+
+class Ourselves(Subscriber):
+    """The source of requests that the server makes itself, to subjects that nobody else chose."""
+
+
+OURSELVES = Ourselves()
 
 
 class CallbackSubscriber(Subscriber):
@@ -39,6 +51,31 @@ class CallbackSubscriber(Subscriber):
         return True
 
 
+class ServiceSubscriber(CallbackSubscriber):
+    """Calls a function for every request of a client, or of ``OURSELVES``.
+
+    What the server sends for somebody else does not reach it: an answer, a republished message, a delivery or
+    a trace goes where a client, a configuration or another server says, and none of them may make requests
+    that way which it could not make itself.
+    """
+
+    def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
+        if source is None:
+            refuse_deputy(target.subject)
+            return False
+        return CallbackSubscriber.deliver(self, target, frame, source)
+
+
+def refuse_deputy(subject: bytes) -> None:
+    """Log, not too often, that a message of the server itself did not reach a service."""
+    _complaints.tell(
+        "deputy",
+        "a message to %r is dropped: what the server sends for others reaches no service of its own",
+        subject[:_SHOWN],
+        level=logging.WARNING,
+    )
+
+
 class CaptureSubscriber(Subscriber):
     """Lends every message to a function, without copying it."""
 
@@ -47,12 +84,18 @@ class CaptureSubscriber(Subscriber):
         take: "Callable[[bytes, Frame], None]",
         traced: "Callable[[bytes, Frame, bool], dict[str, Any]] | None" = None,
         refuse: "Callable[[bytes], None] | None" = None,
+        *,
+        from_clients: bool = False,
     ) -> None:
         self._take = take
+        self._from_clients = from_clients  # and nobody else, as a ``ServiceSubscriber``
         self._refuse = refuse  # answers, to this reply subject, that a message could not be taken
         self.traced = traced  # takes a message, or only looks at it, and tells what a trace is told
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
+        if source is None and self._from_clients:
+            refuse_deputy(target.subject)
+            return False
         try:
             self._take(target.subject, frame)
         except Exception as error:

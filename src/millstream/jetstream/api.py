@@ -253,7 +253,7 @@ class Api:
     def _send(self, call: _Call, response: responses.Response, block: bytes | None = None) -> None:
         text = encode(response)
         if call.request.reply:
-            self._account.world.publish(call.request.reply, text, headers=block)
+            self._account.world.answer(call.request, text, headers=block)
         if call.endpoint == "STREAM.MSG.GET.*" and response.error is None:
             return  # neither counted nor audited, like any other way to get a message
         if call.endpoint == _RESET:
@@ -289,7 +289,7 @@ class DisabledApi:
         elif beyond_ours(request.headers):
             refusal = Err.REQUIRED_API_LEVEL
         text = encode(kind_of(endpoint)(error=ApiError(refusal).body))
-        self._world.publish(request.reply, text)
+        self._world.answer(request, text)
         self._advisories.api_audit(subject, request, text)
 
 

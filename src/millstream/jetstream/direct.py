@@ -104,7 +104,7 @@ class DirectGet:
         try:
             self._get(request)
         except (_Refused, StoreError) as error:
-            self._refuse(request.reply, error)
+            self._refuse(request, error)
 
     def _take_by_subject(self, start: int, request: Request) -> None:
         """What keys are read with, so the usual one, without a body, takes a short way."""
@@ -115,30 +115,30 @@ class DirectGet:
             if request.payload or request.headers:
                 bare = _checked_by_subject(request).no_hdr
             seq = reading.last_of(self._stream.log, request.subject[start:])
-            self._send_one(seq, request.reply, bare)
+            self._send_one(seq, request, bare)
         except (_Refused, StoreError) as error:
-            self._refuse(request.reply, error)
+            self._refuse(request, error)
 
-    def _refuse(self, reply: bytes, error: Exception) -> None:
+    def _refuse(self, request: Request, error: Exception) -> None:
         status = NOT_FOUND  # nats-server's word for whatever goes wrong
         if isinstance(error, _Refused):
             status = error.status
         else:
             _log.error("%s", error)
-        self._batches.send_status(reply, status)
+        self._batches.send_status(request, status)
 
     def _get(self, request: Request) -> None:
         wanted = _checked(request)
         if wanted.multi_last:
-            self._get_last_of_each(wanted, request.reply)
+            self._get_last_of_each(wanted, request)
         elif wanted.batch:
-            self._get_batch(wanted, request.reply)
+            self._get_batch(wanted, request)
         else:
-            self._get_one(wanted, request.reply)
+            self._get_one(wanted, request)
 
     # -- one message ------------------------------------------------------------------------------
 
-    def _get_one(self, wanted: MsgGetRequest, reply: bytes) -> None:
+    def _get_one(self, wanted: MsgGetRequest, request: Request) -> None:
         log = self._stream.log
         if wanted.last_by_subj:
             seq = reading.last_of(log, _subject(wanted.last_by_subj))
@@ -146,24 +146,24 @@ class DirectGet:
             seq = self._start(wanted)
             if wanted.next_by_subj:
                 seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
-        self._send_one(seq, reply, wanted.no_hdr)
+        self._send_one(seq, request, wanted.no_hdr)
 
-    def _send_one(self, seq: int, reply: bytes, bare: bool) -> None:
+    def _send_one(self, seq: int, request: Request, bare: bool) -> None:
         log, world = self._stream.log, self._stream.world
-        if seq and self._sending.one(log, seq, reply, world.outlet(reply), bare):
+        if seq and self._sending.one(log, seq, request.reply, world.answer_outlet(request), bare):
             world.flush()
         elif seq and log.has(seq):
-            reading.when_durable(self._stream, seq, lambda: self._send_late(seq, reply, bare))
+            reading.when_durable(self._stream, seq, lambda: self._send_late(seq, request, bare))
         else:
             raise _Refused(NOT_FOUND)
 
-    def _send_late(self, seq: int, reply: bytes, bare: bool) -> None:
+    def _send_late(self, seq: int, request: Request, bare: bool) -> None:
         world = self._stream.world
         if reading.read(self._stream.log, seq, self._record):
-            self._sending.lone(self._record, reply, world.outlet(reply), bare)
+            self._sending.lone(self._record, request.reply, world.answer_outlet(request), bare)
             world.flush()
         else:
-            self._batches.send_status(reply, NOT_FOUND)
+            self._batches.send_status(request, NOT_FOUND)
 
     def _start(self, wanted: MsgGetRequest) -> int:
         if wanted.start_time is None:
@@ -172,12 +172,12 @@ class DirectGet:
 
     # -- many -------------------------------------------------------------------------------------
 
-    def _get_batch(self, wanted: MsgGetRequest, reply: bytes) -> None:
-        batch = self._batch(wanted, reply, wanted.batch)
+    def _get_batch(self, wanted: MsgGetRequest, request: Request) -> None:
+        batch = self._batch(wanted, request, wanted.batch)
         batch.bare = wanted.no_hdr
         self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
 
-    def _get_last_of_each(self, wanted: MsgGetRequest, reply: bytes) -> None:
+    def _get_last_of_each(self, wanted: MsgGetRequest, request: Request) -> None:
         log = self._stream.log
         up_to = wanted.up_to_seq
         if wanted.up_to_time is not None:
@@ -196,15 +196,17 @@ class DirectGet:
 
         def send() -> None:
             chosen = found[bisect.bisect_left(found, wanted.seq) :]
-            batch = self._batch(wanted, reply, wanted.batch if wanted.batch > 0 else _MAX_SUBJECTS)
+            batch = self._batch(wanted, request, wanted.batch if wanted.batch > 0 else _MAX_SUBJECTS)
             batch.pending = len(chosen)
             self._batches.pick(batch, chosen, up_to)
 
         reading.when_durable(self._stream, found[-1], send)
 
-    def _batch(self, wanted: MsgGetRequest, reply: bytes, most: int) -> Batch:
+    def _batch(self, wanted: MsgGetRequest, request: Request, most: int) -> Batch:
         room = wanted.max_bytes or self._stream.account.resources.max_pending
-        return Batch(reply, self._stream.world.outlet(reply), most, max(room, 1), 0)
+        batch = Batch(request.reply, self._stream.world.answer_outlet(request), most, max(room, 1), 0)
+        batch.request = request
+        return batch
 
 
 def _subject(text: str) -> bytes:

@@ -30,7 +30,7 @@ from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.ports import Cancel, Request
     from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -230,7 +230,7 @@ class DirectBatches:
             if self._room <= 0 or self._room_bytes <= 0:
                 return True
             if not reading.read(self._stream.log, picks.seqs.popleft(), record):
-                self.send_status(batch.reply, NOT_FOUND)
+                self.send_status(batch.request, NOT_FOUND)
                 return False
             if not self._sending.put(record, batch):
                 return False
@@ -244,7 +244,7 @@ class DirectBatches:
         batch = work.batch
         if isinstance(work, Walk):
             if not batch.last and batch.left > 0:
-                self.send_status(batch.reply, NOT_FOUND)
+                self.send_status(batch.request, NOT_FOUND)
                 return
             log = self._stream.log
             if log.last_seq != work.counted_at and batch.last:
@@ -258,7 +258,7 @@ class DirectBatches:
         lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (batch.pending, batch.last)
         if isinstance(work, Picks):
             lines += b"%b: %d\r\n" % (names.UP_TO_SEQUENCE.encode(), work.ceiling)
-        self.send_status(batch.reply, _END, lines)
+        self.send_status(batch.request, _END, lines)
 
-    def send_status(self, reply: bytes, status: bytes, lines: bytes = b"") -> None:
-        self._world.publish(reply, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
+    def send_status(self, request: Request, status: bytes, lines: bytes = b"") -> None:
+        self._world.answer(request, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))

@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.base.buffer cimport GrowingBuffer, digits_of
+from millstream.base.buffer cimport GrowingBuffer, digits_of, equal_bytes, has_line_like
 from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame
 from millstream.store.cursor cimport Cursor
@@ -23,6 +23,9 @@ cdef bytes _FIRST_LINE
 cdef bytes _POINT
 cdef bytes _ZONE
 cdef bytes _ZEROS
+cdef bytes _VERSION
+cdef bytes _TWO_ENDS
+cdef tuple _OURS
 cdef long long _SECOND
 cdef Py_ssize_t _FRACTION_DIGITS
 cdef Py_ssize_t _MOST_LINES
@@ -30,6 +33,7 @@ cdef Py_ssize_t _REACH
 
 @cython.final
 cdef class Batch:
+    cdef public object request
     cdef readonly bytes reply
     cdef readonly Outlet outlet
     cdef public bint bare
@@ -64,3 +68,6 @@ cdef class DirectSending:
         buffer=GrowingBuffer, second="long long", fraction="long long", digits=Py_ssize_t, text=bytes, moment=object
     )
     cdef int _put_time(self, long long timestamp) except -1
+
+@cython.locals(start=Py_ssize_t, end=Py_ssize_t, buf=bytes)
+cdef bint _says_nothing_of_ours(Record record) except? -1

@@ -9,8 +9,11 @@ On the path of a message, so compiled.  ``run`` sends a batch as it lies in the 
 other; who asked, in which order and when it is whose turn is ``direct``'s and ``direct_batches``'s.
 """
 
-from millstream.base.buffer import GrowingBuffer, digits_of
+from typing import Any
+
+from millstream.base.buffer import GrowingBuffer, digits_of, equal_bytes, has_line_like
 from millstream.jsapi.go_time import format_time
+from millstream.protocol import headers
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
@@ -41,6 +44,17 @@ _FIRST_LINE = b"NATS/1.0\r\n"
 _POINT = b"."
 _ZONE = b"Z"
 _ZEROS = b"00000000"
+_VERSION = b"NATS/1.0"
+_TWO_ENDS = b"\n\n"
+_OURS = (
+    b"Nats-Stream",
+    b"Nats-Subject",
+    b"Nats-Sequence",
+    b"Nats-Time-Stamp",
+    b"Nats-Num-Pending",
+    b"Nats-Last-Sequence",
+    b"Nats-UpTo-Sequence",
+)
 _SECOND = 1_000_000_000
 _FRACTION_DIGITS = 9
 _MOST_LINES = 256  # bytes of all lines but the names of stream and subject
@@ -53,6 +67,7 @@ class Batch:
     def __init__(self, reply: bytes, outlet: Outlet, left: int, left_bytes: int, pending: int) -> None:
         self.reply = reply
         self.outlet = outlet
+        self.request: Any = None  # ports.Request: who asked, for what is said about the batch
         self.bare = False  # without any headers, and without counting down
         self.left = left  # messages that may still go out
         self.left_bytes = left_bytes  # the message that uses them up is the last
@@ -135,8 +150,12 @@ class DirectSending:
         stream = self._stream
         buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + record.body_size)
         own = record.header_size
-        if own > 2:
+        if own > 2 and _says_nothing_of_ours(record):
             buffer.put(record.buf, record.body_start, own - 2)
+        elif own > 2:
+            block = headers.without(record.headers(), *_OURS)
+            buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + len(block) + record.body_size)
+            buffer.put(block, 0, len(block) - 2)
         else:
             buffer.put(_FIRST_LINE, 0, len(_FIRST_LINE))
         buffer.put(stream, 0, len(stream))
@@ -178,3 +197,19 @@ class DirectSending:
             buffer.put(_ZEROS, 0, digits - digits_of(fraction))
             buffer.put_number(fraction)
         buffer.put(_ZONE, 0, 1)
+
+
+def _says_nothing_of_ours(record: Record) -> bool:
+    """Whether the headers it was published with are well-formed and none can be taken for one of ours."""
+    start, end = record.body_start, record.body_start + record.header_size
+    buf = record.buf
+    return (
+        equal_bytes(buf, start, _VERSION)
+        and buf.find(_END_OF_BLOCK, start, end) == end - 4
+        and buf.find(_TWO_ENDS, start, end) < 0
+        and not has_line_like(buf, start, end, b"nats-s")
+        and not has_line_like(buf, start, end, b"nats-ti")
+        and not has_line_like(buf, start, end, b"nats-n")
+        and not has_line_like(buf, start, end, b"nats-l")
+        and not has_line_like(buf, start, end, b"nats-u")
+    )

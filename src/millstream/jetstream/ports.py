@@ -81,7 +81,20 @@ class World(Protocol):
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
     ) -> None:
-        """Deliver a message in the account."""
+        """Deliver a message in the account; it reaches no service of the server (see ``ask``)."""
+
+    def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
+        """Make a request of our own, which services of the server take, too.
+
+        Only to subjects that nobody else chose: with ``publish``, a client, a configuration or another server
+        that says where a message goes cannot make requests in our name.
+        """
+
+    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
+        """Answer a request; see ``answer_outlet``."""
+
+    def answer_outlet(self, request: Request) -> Outlet:
+        """A way to answer a request: to its client alone, if that may not publish to the reply subject."""
 
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         """Send ``start + sequence + end`` to each of `acks`; called at the end of the work at hand."""
@@ -94,10 +107,13 @@ class World(Protocol):
         sink: Sink,
         traced: Traced | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        *,
+        from_clients: bool = False,
     ) -> Any:
         """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``.
 
         If the sink raises, `refuse` is called with the reply subject, so that the publisher gets an answer.
+        `from_clients`: as ``serve``, not what the server itself sends.
         """
 
     def serve(
@@ -108,10 +124,13 @@ class World(Protocol):
         *,
         spared: Callable[[bytes], bool] | None = None,
     ) -> Any:
-        """Call back for every request on `subject`; the handle is for ``release``.
+        """Call back for every request on `subject` of a client, or by ``ask``; the handle is for ``release``.
 
         Literal subjects that are `spared` are as if nobody listened for them here.
         """
+
+    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:
+        """Call back for every answer to `inbox`, also of the server; the handle is for ``release``."""
 
     def release(self, handle: Any) -> None: ...
 

@@ -261,19 +261,18 @@ class Publishing:
         target = stream.republish.apply(message.subject)
         if target is None:
             return
-        extra = (
+        extra: tuple[tuple[bytes, bytes], ...] = (
             (names.STREAM.encode(), stream.name.encode()),
             (names.SUBJECT.encode(), message.subject),
             (names.SEQUENCE.encode(), b"%d" % seq),
             (names.TIME_STAMP.encode(), format_time(now).encode()),
             (names.LAST_SEQUENCE.encode(), b"%d" % before),
         )
-        for key, value in extra:
-            block = headers.put(block, key, value)
         republish = stream.config.republish
         if republish is not None and republish.headers_only:
-            block = headers.put(block, names.MSG_SIZE.encode(), b"%d" % len(payload))
+            extra = (*extra, (names.MSG_SIZE.encode(), b"%d" % len(payload)))
             payload = b""
+        block = headers.claim(block, *extra)
         stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
 
 

@@ -283,8 +283,8 @@ class Schedules:
             if last and stream.log.get(last, self._record):
                 block, payload = self._record.headers(), self._record.payload()
         block = headers.remove(block, *_DROPPED) if block else b""
-        block = headers.put(block, _SCHEDULER, subject)
-        block = headers.put(block, _NEXT, format_time(due.time).encode() if due.repeats else _PURGE)
+        following = format_time(due.time).encode() if due.repeats else _PURGE
+        block = headers.claim(block, (_SCHEDULER, subject), (_NEXT, following))
         message = Incoming(target, b"", block, payload, marks=MARK_SCHEDULE)
         if lifetime:
             message.block = headers.put(message.block, names.TTL.encode(), lifetime)

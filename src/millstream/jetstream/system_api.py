@@ -45,7 +45,7 @@ class SystemApi:
     def answer(self, subject: bytes, request: Request) -> None:
         response = self._response(subject.decode(errors="replace"), request)
         if response is not None and request.reply:
-            self._world.publish(request.reply, encode(response))
+            self._world.answer(request, encode(response))
 
     def _response(self, subject: str, request: Request) -> responses.Response | None:
         refusal = ApiError(Err.NOT_ENABLED_FOR_ACCOUNT).body

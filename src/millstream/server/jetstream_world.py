@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.broker.imports import REPLY_PREFIX
-from millstream.broker.internal import CallbackSubscriber, CaptureSubscriber, Message
+from millstream.broker.internal import (
+    OURSELVES,
+    CallbackSubscriber,
+    CaptureSubscriber,
+    Message,
+    ServiceSubscriber,
+)
 from millstream.broker.options import ConnectionType
-from millstream.broker.reply_outlet import outlet_to
+from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import Subscription
 from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
 from millstream.protocol.inlet import Inlet
+from millstream.protocol.parser import make_frame
 
 if TYPE_CHECKING:
     from millstream.base.clock import Clock
@@ -64,6 +71,19 @@ class AccountWorld:
     ) -> None:
         self._broker.publish(self._account, subject, payload, reply=reply, headers=headers)
 
+    def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
+        self._broker.publish(self._account, subject, payload, reply=reply, headers=headers, source=OURSELVES)
+
+    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
+        if getattr(request.client, "permissions", None) is None:
+            self.publish(request.reply, payload, headers=headers)
+        else:
+            self.answer_outlet(request).send(request.reply, make_frame(b"", headers, payload))
+            self.flush()
+
+    def answer_outlet(self, request: Request) -> Outlet:
+        return answer_outlet(self._broker.imports, self._account, request.reply, request.client)
+
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         self._account.space.answer(acks, start)
         self._broker.tick.flush()
@@ -79,8 +99,11 @@ class AccountWorld:
         sink: Sink,
         traced: Traced | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        *,
+        from_clients: bool = False,
     ) -> Subscription:
-        subscription = Subscription(CaptureSubscriber(sink, traced, refuse), subject, None, b"")
+        owner = CaptureSubscriber(sink, traced, refuse, from_clients=from_clients)
+        subscription = Subscription(owner, subject, None, b"")
         if isinstance(sink, Inlet):
             subscription.inlet = sink
         self._account.space.subscribe(subscription)
@@ -95,27 +118,39 @@ class AccountWorld:
         *,
         spared: Callable[[bytes], bool] | None = None,
     ) -> Subscription:
-        def call(message: Message) -> None:
-            request = Request(
-                message.subject, message.reply, message.headers, message.payload, message.source
-            )
-            if message.source is None:  # we sent it, and are in the middle of something
-                self._broker.turns.soon(call_later, request)
-            else:
-                answer(request)
-
-        def call_later(request: Request) -> None:
-            if not subscription.closed:
-                answer(request)
-
-        def answer(request: Request) -> None:
-            if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
-                self.publish(request.reply, b"", headers=_FAILED)
-
-        subscription = Subscription(CallbackSubscriber(call), subject, queue, b"")
+        subscription = self._listen(ServiceSubscriber, subject, callback, queue)
         if spared is not None:
             subscription.rewrite = lambda literal: None if spared(literal) else literal
         self._account.space.subscribe(subscription)
+        return subscription
+
+    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Subscription:
+        subscription = self._listen(CallbackSubscriber, inbox, callback, None)
+        self._account.space.subscribe(subscription)
+        return subscription
+
+    def _listen(
+        self,
+        kind: type[CallbackSubscriber],
+        subject: bytes,
+        callback: Callable[[Request], None],
+        queue: bytes | None,
+    ) -> Subscription:
+        def call(message: Message) -> None:
+            client = None if message.source is OURSELVES else message.source
+            request = Request(message.subject, message.reply, message.headers, message.payload, client)
+            if client is None:  # we sent it, and are in the middle of something
+                self._broker.turns.soon(answer, request)
+            else:
+                answer(request)
+
+        def answer(request: Request) -> None:
+            if subscription.closed:
+                return
+            if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
+                self.answer(request, b"", headers=_FAILED)
+
+        subscription = Subscription(kind(call), subject, queue, b"")
         return subscription
 
     def release(self, handle: Any) -> None:

@@ -119,7 +119,7 @@ class SystemRequests:
         def arrived(message: Message) -> None:
             self._broker.turns.soon(self._handle, handler, message, account)
 
-        self._listening.append((account, self._broker.subscribe(account, subject.encode(), arrived)))
+        self._listening.append((account, self._broker.serve(account, subject.encode(), arrived)))
 
     def _handle(self, handler: Handler, message: Message, account: Account) -> None:
         if not self._listening:

@@ -190,6 +190,15 @@ class FakeWorld:
     ) -> None:
         self.published.append(Published(subject, payload, headers or b"", reply))
 
+    def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
+        self.publish(subject, payload, reply, headers)
+
+    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
+        self.publish(request.reply, payload, headers=headers)
+
+    def answer_outlet(self, request: Request) -> Outlet:
+        return self.outlet(request.reply)
+
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         for reply, seq, end in acks:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
@@ -206,6 +215,8 @@ class FakeWorld:
         sink: Sink,
         traced: Traced | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        *,
+        from_clients: bool = False,
     ) -> Any:
         entry = (subject, sink)
         self._sinks.append(entry)
@@ -226,6 +237,9 @@ class FakeWorld:
         entry = (subject, call)
         self._services.append(entry)
         return entry
+
+    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:
+        return self.serve(inbox, callback)
 
     def release(self, handle: Any) -> None:
         if handle in self._sinks:

@@ -128,7 +128,7 @@ async def test_what_the_server_itself_asks_for_is_done_when_the_work_at_hand_is(
         heard = await client.subscribe("heard")
         await client.flush()
         world = engine.accounts["A"].world
-        world.publish(b"$JS.API.INFO", b"", reply=b"heard")
+        world.ask(b"$JS.API.INFO", b"", reply=b"heard")
         assert engine.accounts["A"].api_total == 0
         assert json.loads((await heard.next_msg(TIMEOUT_S)).data)["type"] == (
             "io.nats.jetstream.api.v1.account_info_response"
@@ -141,7 +141,7 @@ async def test_what_the_server_itself_asks_for_is_not_done_by_one_who_stopped(tm
         world = engine.accounts["A"].world
         asked: list[bytes] = []
         handle = world.serve(b"service", lambda request: asked.append(request.subject))
-        world.publish(b"service", b"")
+        world.ask(b"service", b"")
         world.release(handle)
         await asyncio.sleep(0)
         assert asked == []

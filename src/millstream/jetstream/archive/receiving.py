@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from millstream.base.ids import nuid
+from millstream.base.ids import secret_token
 from millstream.jetstream.archive.errors import ArchiveError
 from millstream.jsapi import names
 from millstream.jsapi.errors import ApiError, Err
@@ -56,7 +56,7 @@ class Receiving:
         switch: Callable[[Loaded], None],
         ended: Callable[[bytes, int, ApiError | None], None],
     ) -> None:
-        self.subject = f"{names.SNAPSHOT_RESTORE_PREFIX}{stream}.{nuid()}"
+        self.subject = f"{names.SNAPSHOT_RESTORE_PREFIX}{stream}.{secret_token()}"
         self._world = world
         self._title = title  # of the stream, with its account, for people
         self._loading = loading

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from millstream.base.ids import nuid
+from millstream.base.ids import secret_token
 from millstream.jsapi import names
 from millstream.store.errors import StoreError, client_text
 
@@ -62,7 +62,7 @@ class Sending:
         # does not know what it is.
         self._outlet = self._world.outlet(self._subject)
         self._heard = False  # somebody listens to the very subject
-        self._ack = f"{names.SNAPSHOT_ACK_PREFIX}{stream.name}.{nuid()}".encode()
+        self._ack = f"{names.SNAPSHOT_ACK_PREFIX}{stream.name}.{secret_token()}".encode()
         self._stream = stream
         self._tell_end = ended
         self._ready = bytearray()  # of the archive, not sent yet

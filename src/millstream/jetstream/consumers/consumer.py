@@ -142,8 +142,10 @@ class Consumer:
             domain = self.stream.account.domain.encode() or b"_"
             second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
             self._handles += [
-                world.capture(b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink),
-                world.capture(second, self.acknowledging.sink),
+                world.capture(
+                    b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink, from_clients=True
+                ),
+                world.capture(second, self.acknowledging.sink, from_clients=True),
             ]
         self._handles.append(
             world.serve(

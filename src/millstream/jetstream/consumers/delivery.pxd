@@ -16,7 +16,7 @@ cdef int _TIRED
 cdef bytes _DOT
 cdef bytes _CRLF
 cdef bytes _HEADER_LINE
-cdef bytes _SIZE_HEADER
+cdef bytes _SIZE
 cdef Py_ssize_t _MAX_NUMBERS
 cdef Py_ssize_t _REACH
 

@@ -11,6 +11,7 @@ nothing needs a second thought; everything special is sent one at a time by ``se
 
 from millstream.base.buffer import GrowingBuffer, equal_bytes
 from millstream.jetstream.consumers.ledger import Ledger
+from millstream.protocol import headers
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
@@ -34,7 +35,7 @@ _TIRED = TIRED
 _DOT = b"."
 _CRLF = b"\r\n"
 _HEADER_LINE = b"NATS/1.0\r\n"
-_SIZE_HEADER = b"Nats-Msg-Size: "
+_SIZE = b"Nats-Msg-Size"
 _MAX_NUMBERS = 5 * 21
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
 
@@ -136,10 +137,15 @@ class Delivery:
         block = record.headers()
         payload = record.payload()
         if self.headers_only:
-            block = b"%b%b%d\r\n\r\n" % (block[:-2] or _HEADER_LINE, _SIZE_HEADER, len(payload))
+            if block and not headers.is_sound(block, _SIZE):
+                block = headers.without(block, _SIZE)
+            block = b"%b%b: %d\r\n\r\n" % (block[:-2] or _HEADER_LINE, _SIZE, len(payload))
             payload = b""
         size = len(block) + len(payload)
         if self.extra_header:
+            name, _, _ = self.extra_header.partition(b":")
+            if block and not headers.is_sound(block, name):
+                block = headers.without(block, name)
             block = b"%b%b\r\n" % (block[:-2] or _HEADER_LINE, self.extra_header)
         self._frame.header_size = len(block)
         self._frame.body_size = len(block) + len(payload)

@@ -6,10 +6,9 @@ there is nothing to deliver.
 
 from __future__ import annotations
 
-import secrets
-import string
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
 from millstream.jsapi import headers as names
@@ -24,7 +23,6 @@ _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _UNBOUNDED: Final = 2**62
-_LETTERS: Final = string.digits + string.ascii_letters
 _FLOW_REQUEST: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 _LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
 _LAST_STREAM: Final = names.LAST_STREAM.encode()
@@ -220,8 +218,7 @@ class Pushing:
 
     def _ask(self) -> None:
         assert self._window is not None
-        token = "".join(secrets.choice(_LETTERS) for _ in range(4)).encode()
-        self._window.ask(self._flow_start() + token)
+        self._window.ask(self._flow_start() + secret_token().encode())
         self._world.publish(self._subject, b"", reply=self._window.subject, headers=_FLOW_REQUEST)
 
     def _answered(self, request: Request) -> None:
@@ -245,9 +242,9 @@ class Pushing:
         if 0 <= quiet_ns < self._heartbeat_ns:  # below: the clock was set back
             self._plan_heartbeat(self._heartbeat_ns - quiet_ns)
             return
+        self._plan_heartbeat(self._heartbeat_ns)
         if self.active:
             self._send_heartbeat()
-        self._plan_heartbeat(self._heartbeat_ns)
 
     def _send_heartbeat(self) -> None:
         consumer, window = self._consumer, self._window

@@ -12,6 +12,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
 from millstream.jetstream.sourcing import life as times
 from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
@@ -24,8 +25,10 @@ from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.errors import ApiError, Err, ErrorBody
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import LARGEST_SEQ
+from millstream.jsapi.names import FLOW_CONTROL_PREFIX
 from millstream.jsapi.stream_types import ExternalStream, StreamSourceInfo
 from millstream.protocol import headers
+from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, Request
@@ -38,10 +41,26 @@ _LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
 _LAST_STREAM: Final = names.LAST_STREAM.encode()
 _STALLED: Final = names.CONSUMER_STALLED.encode()
 _IDENTITY: Final = names.STREAM_IDENTITY.encode()
+_FLOW_CONTROL: Final = FLOW_CONTROL_PREFIX.encode()
+_SHOWN: Final = 100  # bytes of a refused subject in the log
 _NOT_UNDERSTOOD: Final = (Err.REQUIRED_API_LEVEL.value[1], Err.INVALID_JSON.value[1])
 _OTHER_IDENTITY: Final = Err.CONSUMER_STREAM_IDENTITY_MISMATCH.value[1]
 _CAUGHT_UP: Final = 10  # a mirror with fewer messages to come answers for its origin
 _DIALECTS: Final = (Dialect.IDENTITY, Dialect.SOURCING, Dialect.PLAIN)
+
+_complaints: Final = Complaints(_log)
+
+
+def refuse_deputy(stream: str, origin: str, subject: bytes) -> None:
+    """Log, not too often, that an origin asked for an answer where none belongs."""
+    _complaints.tell(
+        (stream, origin),
+        "stream %s: its origin %s wants flow control answered at %r, which is not of its consumer",
+        stream,
+        origin,
+        subject[:_SHOWN],
+        level=logging.WARNING,
+    )
 
 
 class Inflow:
@@ -103,13 +122,13 @@ class Inflow:
         """The configuration has it no more: its consumer goes, too, if it is one that stays."""
         self.stop()
         if self.origin.config.consumer is None:
-            self._world.publish(self.origin.delete_subject(), b"")
+            self._world.ask(self.origin.delete_subject(), b"")
 
     def follow(self, origin: Origin) -> None:
         """The configuration says the same in other words; only the consumer's name may be another."""
         before, self.origin = self.origin, origin
         if before.consumer_name != origin.consumer_name and self.life.state is State.FLOWING:
-            self._world.publish(before.delete_subject(), b"")
+            self._world.ask(before.delete_subject(), b"")
             self.interrupt()
 
     def appeared(self) -> None:
@@ -162,12 +181,12 @@ class Inflow:
         reply = self.origin.new_reply_subject().encode()
         if self._reply is not None:
             self._world.release(self._reply)
-        self._reply = self._world.serve(reply, self._answered)
+        self._reply = self._world.hear(reply, self._answered)
         wait = times.ANSWER_WAIT_NS if self.origin.config.consumer is None else times.RESET_WAIT_NS
         self._cancel()
         self._timer = self._world.call_later(wait / _NS, self._waited_in_vain)
         subject, block, body = self.origin.request(self._start, self._deliver, self._dialect, self.identity)
-        self._world.publish(subject, body, reply=reply, headers=block)
+        self._world.ask(subject, body, reply=reply, headers=block)
 
     def _where_to_start(self) -> Start:
         log, config = self._stream.log, self.origin.config
@@ -341,7 +360,7 @@ class Inflow:
             state = (_LAST_CONSUMER, b"%d" % intake.dseq), (_LAST_STREAM, b"%d" % intake.sseq)
             answer = headers.make(*state)
             # Only now the origin may forget the messages, or send more than fits into memory.
-            self._stream.after_commit(lambda: self._world.publish(reply, b"", headers=answer))
+            self._answer_flow_control(reply, answer)
             return
         last = headers.find(block, _LAST_CONSUMER)
         if last and (read_whole(last) or intake.dseq) != intake.dseq:
@@ -349,7 +368,18 @@ class Inflow:
             return
         stalled = headers.find(block, _STALLED)
         if stalled:
-            self._stream.after_commit(lambda: self._world.publish(stalled, b""))
+            self._answer_flow_control(stalled, None)
+
+    def _answer_flow_control(self, subject: bytes, block: bytes | None) -> None:
+        """Answer when what came is durable, if `subject` is one of our consumer's.
+
+        The origin may be another account's, and names the subject: it must not make us publish elsewhere.
+        """
+        name = b".%b.%b." % (self.origin.name.encode(), self.intake.consumer())
+        if not (subject.startswith(_FLOW_CONTROL) and name in subject and valid_publish_subject(subject)):
+            refuse_deputy(self._stream.name, self.origin.name, subject)
+            return
+        self._stream.after_commit(lambda: self._world.ask(subject, b"", headers=block))
 
     # -- what it is like --------------------------------------------------------------------------
 

@@ -77,6 +77,10 @@ class Intake:
         self._consumer = b""
         self._prefix = b""
 
+    def consumer(self) -> bytes:
+        """Whose deliveries count; empty: nobody's."""
+        return self._consumer
+
     def rename(self, transforms: list[Any]) -> None:
         """Store messages under other subjects."""
         self._transforms = transforms

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from millstream.base.ids import nuid, short_hash
+from millstream.base.ids import nuid, secret_token, short_hash
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
@@ -117,10 +117,10 @@ class Origin:
     def new_deliver_subject(self) -> str:
         external = self.config.external
         start = external.deliver if external is not None and external.deliver else "$JS"
-        return f"{start}.{self.kind.letter}.{_token()}".replace("..", ".")
+        return f"{start}.{self.kind.letter}.{secret_token()}".replace("..", ".")
 
     def new_reply_subject(self) -> str:
-        return f"$JSC.R.{_token()}"
+        return f"$JSC.R.{secret_token()}"
 
     def _api(self, request: str) -> bytes:
         prefix = API_PREFIX
@@ -212,7 +212,3 @@ def index_name(source: StreamSource) -> str:
     else:
         filters, destinations = source.filter_subject or _ALL, _ALL
     return f"{name} {filters} {destinations}"
-
-
-def _token() -> str:
-    return short_hash(nuid())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from millstream.broker.internal import CallbackSubscriber, Message
+from millstream.broker.internal import Message
 from millstream.broker.router import Subscription
 from millstream.config.fields import split_host_port
 from millstream.jsapi.go_time import format_time
@@ -72,8 +72,7 @@ class Announcement:
         def call(message: Message) -> None:
             self._answer(account, message)
 
-        subscription = Subscription(CallbackSubscriber(call), SUBJECT, None, b"")
-        account.space.subscribe(subscription)
+        subscription = self._server.broker.serve(account, SUBJECT, call)
         self._listening[account.name] = (account, subscription)
 
     def _leave(self, name: str) -> None:

@@ -73,6 +73,8 @@ class LoudWorld(FakeWorld):
         sink: Sink,
         traced: Traced | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        *,
+        from_clients: bool = False,
     ) -> Any:
         handle = super().capture(subject, sink, traced)
         self._tell(subject)

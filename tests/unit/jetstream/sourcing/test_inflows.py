@@ -100,15 +100,43 @@ class TestBoth:
         stream = place.account.streams["S"]
         place.publish("o.1", "one")
         (consumer,) = place.account.streams["O"].consumers.values()
+        more = b"$JS.FC.O.%b.more" % consumer.name.encode()
         block = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
         place.world.send(b"o.1", b"two")
-        place.world.send(consumer.config.deliver_subject.encode(), reply=b"more", headers=block)
-        answers = [each for each in place.world.published if each.subject == b"more"]
+        place.world.send(consumer.config.deliver_subject.encode(), reply=more, headers=block)
+        answers = [each for each in place.world.published if each.subject == more]
         assert answers == []
         place.world.settle()
-        (answer,) = [each for each in place.world.published if each.subject == b"more"]
+        (answer,) = [each for each in place.world.published if each.subject == more]
         assert headers.find(answer.headers, b"Nats-Last-Stream") == b"1"
         assert stream.log.committed == 2
+
+    @pytest.mark.parametrize(
+        "where",
+        [
+            b"$JS.API.STREAM.DELETE.S",
+            b"anywhere",
+            b"$JS.FC.OTHER.c.x",
+            b"$JS.FC.O.other.x",
+            b"$JS.FC.O.%b.\n.x",
+            b"x.$JS.FC.O.%b.x",
+        ],
+    )
+    def test_an_origin_does_not_say_where_else_to_publish(self, place: Place, how: str, where: bytes) -> None:
+        place.stream("S", **reading(how))
+        place.run()
+        (consumer,) = place.account.streams["O"].consumers.values()
+        where = where.replace(b"%b", consumer.name.encode())
+        deliver = consumer.config.deliver_subject.encode()
+        before = len(place.world.published)
+        for block in (
+            b"NATS/1.0 100 FlowControl Request\r\n\r\n",
+            b"NATS/1.0 100 Idle Heartbeat\r\nNats-Consumer-Stalled: %b\r\n\r\n" % where,
+        ):
+            place.world.send(deliver, reply=where if b"Flow" in block else b"", headers=block)
+        place.world.settle()
+        assert [each.subject for each in place.world.published[before:] if each.subject == where] == []
+        assert "S" in place.account.streams
 
     def test_a_server_that_is_older_is_asked_in_its_own_words(self, place: Place, how: str) -> None:
         refusal = b'{"error":{"code":400,"err_code":10025,"description":"invalid JSON"}}'
