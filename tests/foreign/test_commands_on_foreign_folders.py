@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from foreign_kit import FOREIGN, photograph, run
 
 from millstream.base.errors import MillstreamError
 from millstream.cli.app import app
+from millstream.cli.main import main
 from millstream.server.app import _pid_file
+
+sys.path.append(str(Path(__file__).parent.parent / "security"))
+from lying_server import LyingServer, names, snapshot
 
 NOWHERE = "nats://127.0.0.1:1"
 
@@ -29,8 +34,8 @@ checkpoint = "{folder}"
 """
 
 
-def _pipeline(*command: str) -> Callable[[Path], list[str | Path]]:
-    def arguments(folder: Path) -> list[str | Path]:
+def _pipeline(*command: str) -> Callable[[Path, str], list[str | Path]]:
+    def arguments(folder: Path, url: str) -> list[str | Path]:
         file = folder.parent / "pipeline.toml"
         file.write_text(PIPELINE.format(folder=folder, nowhere=NOWHERE))
         return ["pipeline", *command, file]
@@ -38,20 +43,18 @@ def _pipeline(*command: str) -> Callable[[Path], list[str | Path]]:
     return arguments
 
 
-# How each command is pointed at a folder.  `pipeline run` starts Spark, which takes half a minute: what it
-# does to folders is tested at the table itself, below.
-COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
-    "serve": lambda folder: ["serve", "-p", "-1", "-js", "-sd", folder, "-P", folder],
-    "version": lambda folder: ["version"],
-    "backup": lambda folder: ["backup", folder, "--force", "--server", NOWHERE, "--timeout", "0.2"],
-    "restore": lambda folder: ["restore", folder, "--server", NOWHERE, "--timeout", "0.2"],
-    "promote": lambda folder: ["promote", "--server", NOWHERE, "--to", NOWHERE, "--work-dir", folder],
-    "gateway": lambda folder: ["gateway", "--config", folder],
+# How each command is pointed at a folder; the server has a stream with the folder's name.  `pipeline run`
+# starts Spark, which takes half a minute: what it does to folders is tested at the table itself, below.
+COMMANDS: dict[str, Callable[[Path, str], list[str | Path]]] = {
+    "serve": lambda folder, url: ["serve", "-p", "-1", "-js", "-sd", folder, "-P", folder],
+    "version": lambda folder, url: ["version"],
+    "backup": lambda folder, url: ["backup", folder.parent, "--force", "--server", url],
+    "restore": lambda folder, url: ["restore", folder, "--server", url],
+    "promote": lambda folder, url: ["promote", "--server", url, "--to", url, "--work-dir", folder],
+    "gateway": lambda folder, url: ["gateway", "--config-file", folder],
     "pipeline check": _pipeline("check"),
     "pipeline run": _pipeline("check"),
 }
-
-
 DO_NOT_LOOK = ("version", "gateway", "promote", "pipeline check", "pipeline run")  # at what is in a folder
 
 
@@ -69,9 +72,20 @@ def test_every_command_is_tried() -> None:
     assert _names() == set(COMMANDS)
 
 
+def _told(arguments: list[str | Path], capfd: pytest.CaptureFixture[str]) -> str:
+    """Run a command, and return what it says; a server in a process of its own, as it sets up logging."""
+    if arguments[0] == "serve":
+        return run(*arguments).stderr
+    with pytest.raises(SystemExit):
+        main([str(each) for each in arguments])
+    return capfd.readouterr().err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("linked", [False, True], ids=["", "link"])
-def test_a_command_leaves_folders_of_others_as_they_are(command: str, linked: bool, tmp_path: Path) -> None:
+def test_a_command_leaves_folders_of_others_as_they_are(
+    command: str, linked: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for kind in ("nats-server-2.15.1",) if command in DO_NOT_LOOK else ("nats-server-2.15.1", "home"):
         there = tmp_path / kind / "theirs"
         FOREIGN[kind](there)
@@ -79,8 +93,9 @@ def test_a_command_leaves_folders_of_others_as_they_are(command: str, linked: bo
         if linked:
             way.symlink_to(there)
         before = photograph(there)
-        done = run(*COMMANDS[command](way))
-        assert "Traceback" not in done.stderr, done.stderr
+        answers = {"STREAM.NAMES": names(way.name), "STREAM.SNAPSHOT": snapshot()}
+        with LyingServer(answers) as server:
+            assert "Traceback" not in _told(COMMANDS[command](way, server.url), capfd)
         assert photograph(there) == before, kind
 
 
