@@ -55,7 +55,7 @@ class Batches:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self.staging: Staging = Staging(stream.world.now_ns)
+        self.staging: Staging = Staging(stream.world.steady_ns)
         self._open = self.staging.open
 
     def __len__(self) -> int:

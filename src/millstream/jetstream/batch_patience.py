@@ -27,12 +27,12 @@ class Patience:
         """Wait from now on, and give up if nothing comes."""
         world = stream.world
         timeout_s = stream.account.resources.limits.batch_timeout_s or _TIMEOUT_S
-        self.heard_ns = world.now_ns()
+        self.heard_ns = world.steady_ns()
         if self._timer is not None:
             return
 
         def fire() -> None:
-            left_ns = self.heard_ns + round(timeout_s * _NS) - world.now_ns()
+            left_ns = self.heard_ns + round(timeout_s * _NS) - world.steady_ns()
             if left_ns > 0:
                 self._timer = world.call_later(left_ns / _NS, fire)
             else:

@@ -65,7 +65,10 @@ class World(Protocol):
         """The longest subject that a client may publish to, in bytes."""
 
     def now_ns(self) -> int:
-        """Wall clock."""
+        """Wall clock, for times that are stored, shown or given by clients; it may be set."""
+
+    def steady_ns(self) -> int:
+        """For how long something takes: the wall clock as it was at the start, and the time since then."""
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Cancel: ...
 

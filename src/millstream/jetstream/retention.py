@@ -23,7 +23,7 @@ _log = logging.getLogger("millstream.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
-_LONGEST_TIMER_S: Final = 3600.0
+_LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 
 
 class Retention:

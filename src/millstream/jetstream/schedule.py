@@ -38,7 +38,7 @@ _log = logging.getLogger("millstream.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.25
-_LONGEST_TIMER_S: Final = 3600.0
+_LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 64  # entries of the heap that may be there for no reason
 _PREFIX: Final = names.SCHEDULE_PREFIX.encode()
 _SCHEDULE: Final = names.SCHEDULE.encode()

@@ -34,7 +34,7 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
-_LONGEST_TIMER_S: Final = 3600.0
+_LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets for no reason
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()

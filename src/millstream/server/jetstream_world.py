@@ -45,6 +45,7 @@ class AccountWorld:
         self._account = account
         self._workers = workers
         self.now_ns = clock.wall_ns
+        self.steady_ns = clock.steady_ns
 
     @property
     def max_payload(self) -> int:

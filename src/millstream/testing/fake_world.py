@@ -84,6 +84,7 @@ class FakeWorld:
 
     def __init__(self, now_ns: int = 1_700_000_000_000_000_000) -> None:
         self.time_ns = now_ns
+        self.was_set_ns = 0  # by how much somebody set the clock; timers do not see it
         self.published: list[Published] = []
         self.heard: list[bytes] = []  # patterns of events that somebody listens for
         self._soon: list[Callable[[], None]] = []
@@ -168,6 +169,9 @@ class FakeWorld:
     # -- what JetStream sees ----------------------------------------------------------------------
 
     def now_ns(self) -> int:
+        return self.time_ns + self.was_set_ns
+
+    def steady_ns(self) -> int:
         return self.time_ns
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> _Timer:

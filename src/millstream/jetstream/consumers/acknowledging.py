@@ -49,7 +49,7 @@ class Acknowledging:
         dseq = min(dseq, self._ledger.delivered_dseq)
         if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
             return
-        self._consumer.last_ack_ns = self._world.now_ns()
+        self._consumer.last_ack_ns = self._world.steady_ns()
         settled = self._ledger.ack_all(sseq, dseq)
         self._consumer.stream.consumers.interest.settled((*settled, sseq))
         self._consumer.unblock()
@@ -62,7 +62,7 @@ class Acknowledging:
 
     def _look_after_acks(self) -> None:
         self.sink.tell_again()
-        self._consumer.last_ack_ns = self._world.now_ns()
+        self._consumer.last_ack_ns = self._world.steady_ns()
         self._consumer.unblock()
 
     # -- the long way -----------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Acknowledging:
             if payload.startswith(b"-NAK"):
                 self._refuse(sseq, dseq, deliveries, payload[4:])
             elif payload == b"+WPI":
-                self._ledger.progress(sseq, self._world.now_ns())
+                self._ledger.progress(sseq, self._world.steady_ns())
                 self._consumer.keeper.touch()
             if reply and sseq:
                 self._world.publish(reply, b"")
@@ -113,8 +113,8 @@ class Acknowledging:
             return True
         entry = ledger.pending.get(sseq)
         if entry is not None and sample and self._is_sampled():
-            consumer.advisories.acked(dseq, sseq, self._world.now_ns() - entry.at, deliveries)
-        consumer.last_ack_ns = self._world.now_ns()
+            consumer.advisories.acked(dseq, sseq, self._world.steady_ns() - entry.at, deliveries)
+        consumer.last_ack_ns = self._world.steady_ns()
         ledger.ack(sseq)
         consumer.stream.consumers.interest.settled((sseq,))
         consumer.unblock()

@@ -61,7 +61,7 @@ class Consumer:
         self.name = name
         self.config: ConsumerConfig = config
         self.created_ns = created_ns
-        self.started_ns = stream.world.now_ns()
+        self.started_ns = stream.world.steady_ns()
         self.keeper: Keeper | NoKeeper
         self.advisories = stream.account.advisories.of_consumer(stream.name, name)
         self.ledger: Ledger = Ledger()
@@ -118,7 +118,7 @@ class Consumer:
             ledger.remove(sseq)
         for sseq in [sseq for sseq in ledger.pending if not log.has(sseq)]:
             ledger.remove(sseq)
-        ledger.plan_again(self.world.now_ns())
+        ledger.plan_again(self.world.steady_ns())
         self._begin_at(max(ledger.delivered_sseq + 1, log.first_seq))
         self.released = ledger.floor_sseq
 
@@ -252,7 +252,7 @@ class Consumer:
         deliveries = max(self.ledger.deliveries(sseq) - 1, 1)  # as nats-server counts here
         self.ledger.remove(sseq)
         if entry is not None:
-            self.last_ack_ns = self.world.now_ns()
+            self.last_ack_ns = self.world.steady_ns()
             self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
             self.unblock()
 
@@ -260,14 +260,14 @@ class Consumer:
         """These are not there any more, and nobody needs to be told."""
         for sseq in sseqs & self.ledger.pending.keys():
             self.ledger.remove(sseq)
-            self.last_ack_ns = self.world.now_ns()
+            self.last_ack_ns = self.world.steady_ns()
 
     def purged(self, sseq: int) -> None:
         """Nothing below `sseq` is there any more, and nobody needs to be told."""
         pending = len(self.ledger.pending)
         self.ledger.skip_to(sseq)
         if len(self.ledger.pending) < pending:
-            self.last_ack_ns = self.world.now_ns()
+            self.last_ack_ns = self.world.steady_ns()
         self.feed.skip_to(sseq)
         self.unblock()
 
@@ -301,7 +301,7 @@ class Consumer:
             ):
                 self.mode.moved()
             if before.deliver_subject != config.deliver_subject:
-                for sseq in self.ledger.queue_all(self.world.now_ns()):
+                for sseq in self.ledger.queue_all(self.world.steady_ns()):
                     self.expiry.give_up(sseq)
         else:
             self.mode.configure()
@@ -359,7 +359,8 @@ class Consumer:
     # -- what it is like --------------------------------------------------------------------------
 
     def info(self) -> ConsumerInfo:
-        ledger, now = self.ledger, self.world.now_ns()
+        ledger, now = self.ledger, self.world.steady_ns()
+        was_set = self.world.now_ns() - now  # by how much the clock was set since the start
         info = ConsumerInfo(
             stream_name=self.stream.name,
             name=self.name,
@@ -371,12 +372,12 @@ class Consumer:
             num_redelivered=len(ledger.redelivered) if ledger.max_deliver != 1 else 0,
             num_pending=self.feed.count(),
             push_bound=self.bound,
-            ts=Time(now),
+            ts=Time(now + was_set),
         )
         if self.last_delivery_ns:
-            info.delivered.last_active = Time(self.last_delivery_ns)
+            info.delivered.last_active = Time(self.last_delivery_ns + was_set)
         if self.last_ack_ns:
-            info.ack_floor.last_active = Time(self.last_ack_ns)
+            info.ack_floor.last_active = Time(self.last_ack_ns + was_set)
         if left := self.pauses.left_ns:
             info.paused = True
             info.pause_remaining = left

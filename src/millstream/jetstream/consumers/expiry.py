@@ -43,18 +43,18 @@ class Expiry:
         self.stop()
         self._due_ns = due
         world = self._consumer.world
-        delay_s = max((due - world.now_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
+        delay_s = max((due - world.steady_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
         self._timer = world.call_later(delay_s, self._expire)
 
     def plan_again(self) -> None:
         """Messages wait longer or shorter than they did."""
-        self._ledger.plan_again(self._consumer.world.now_ns())
+        self._ledger.plan_again(self._consumer.world.steady_ns())
         self.stop()
         self.plan()
 
     def put_off(self, sseq: int, delay_ns: int) -> None:
         """Somebody does not want the message now."""
-        now = self._consumer.world.now_ns()
+        now = self._consumer.world.steady_ns()
         self._ledger.nak_later(sseq, now + min(max(delay_ns, 0), LONGEST_WAIT_NS))
         self._consumer.keeper.touch()
         self.plan()
@@ -66,7 +66,7 @@ class Expiry:
 
     def _expire(self) -> None:
         self._timer = None
-        for sseq in self._ledger.expire(self._consumer.world.now_ns()):
+        for sseq in self._ledger.expire(self._consumer.world.steady_ns()):
             guard.alone("giving a message up", self.give_up, sseq)
         if self._ledger.next_again():
             self._consumer.wake()

@@ -38,7 +38,7 @@ class Inactivity:
         if threshold <= 0:
             self.stop()
         elif self._timer is None and not self._in_use():
-            idle = self._consumer.world.now_ns() - self._last_used_ns()
+            idle = self._consumer.world.steady_ns() - self._last_used_ns()
             self._plan(max(threshold - idle, 0))
 
     def _plan(self, wait_ns: int) -> None:
@@ -55,7 +55,7 @@ class Inactivity:
             if isinstance(consumer.mode, Pulling):
                 self._plan(consumer.config.inactive_threshold)  # nobody tells when the last request ends
             return
-        left = consumer.config.inactive_threshold - (consumer.world.now_ns() - self._last_used_ns())
+        left = consumer.config.inactive_threshold - (consumer.world.steady_ns() - self._last_used_ns())
         if left > 0:
             self._plan(left)
         else:
@@ -65,7 +65,7 @@ class Inactivity:
         consumer = self._consumer
         mode = consumer.mode
         if isinstance(mode, Pulling):
-            now = consumer.world.now_ns()
+            now = consumer.world.steady_ns()
             return mode.waiting.num_waiting(now) > 0 or consumer.ledger.due() > now
         return mode.active
 

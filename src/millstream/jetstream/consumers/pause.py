@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
 
 _NS: Final = 1_000_000_000
+_LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 
 
 class Pause:
@@ -29,7 +30,8 @@ class Pause:
         self.stop()
         left = self.left_ns
         if left > 0:
-            self._timer = self._consumer.world.call_later(left / _NS, self._ended)
+            delay_s = min(left / _NS, _LONGEST_TIMER_S)
+            self._timer = self._consumer.world.call_later(delay_s, self._ended)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -44,7 +46,7 @@ class Pause:
     def _ended(self) -> None:
         self._timer = None
         self.start()
-        if self._timer is None:  # else the clock and the timer do not agree
+        if self._timer is None:  # else it goes on, or the clock was set back
             self._tell(paused=False)
             self._consumer.wake()
 

@@ -75,10 +75,10 @@ class Pulling:
             return
         consumer = self._consumer
         again = consumer.ledger.waiting_again
-        waits = self.waiting.ask(reply, body, block, self._world.now_ns(), consumer.feed.count(), again)
+        waits = self.waiting.ask(reply, body, block, self._world.steady_ns(), consumer.feed.count(), again)
         self.tell()
         if waits and consumer.paused:
-            self._settle(stops.END, self._world.now_ns())
+            self._settle(stops.END, self._world.steady_ns())
         elif waits and consumer.config.priority_policy is PriorityPolicy.PRIORITIZED:
             consumer.wake()  # of requests that come together, the one that counts most is first
         elif waits:
@@ -96,7 +96,7 @@ class Pulling:
         consumer, waiting = self._consumer, self.waiting
         if not waiting.count or self._pause is not None:
             return
-        now = self._world.now_ns()
+        now = self._world.steady_ns()
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
         passed_over = 0
@@ -242,14 +242,14 @@ class Pulling:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ns = due
-        delay_s = max((due - self._world.now_ns()) / _NS, 0.001)
+        delay_s = max((due - self._world.steady_ns()) / _NS, 0.001)
         self._timer = self._world.call_later(delay_s, self._time_passed)
 
     def _time_passed(self) -> None:
         self._timer = None
         consumer = self._consumer
         consumer.pump()
-        now = self._world.now_ns()
+        now = self._world.steady_ns()
         if self.waiting.exhausted(now, consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1):
             consumer.wake()
         self.tell()

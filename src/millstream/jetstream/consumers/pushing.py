@@ -44,7 +44,7 @@ class Pushing:
         self._pace: OriginalPace | None = None
         self._patience = Patience()
         self.active = False  # somebody listens
-        self.lost_interest_ns = consumer.world.now_ns()
+        self.lost_interest_ns = consumer.world.steady_ns()
         self.configure()
 
     def configure(self) -> None:
@@ -109,7 +109,7 @@ class Pushing:
         if active:
             self._consumer.wake()
         else:
-            self.lost_interest_ns = self._world.now_ns()
+            self.lost_interest_ns = self._world.steady_ns()
             self._consumer.rest()
         self._consumer.inactivity.check()
 
@@ -125,7 +125,7 @@ class Pushing:
         if self._outlet.behind():
             self._wait(self._patience.look_after_s())
             return
-        now = self._world.now_ns()
+        now = self._world.steady_ns()
         stopped = self._run(now)
         if stopped == stops.END:
             consumer.hunger()
@@ -238,8 +238,8 @@ class Pushing:
 
     def _beat(self) -> None:
         """Costs nothing for a message: whether one went out is looked at when the time is over."""
-        quiet_ns = self._world.now_ns() - self._last_sent_ns
-        if 0 <= quiet_ns < self._heartbeat_ns:  # below: the clock was set back
+        quiet_ns = self._world.steady_ns() - self._last_sent_ns
+        if quiet_ns < self._heartbeat_ns:
             self._plan_heartbeat(self._heartbeat_ns - quiet_ns)
             return
         self._plan_heartbeat(self._heartbeat_ns)

@@ -145,7 +145,7 @@ class Inflow:
             self._plan()
 
     def _step(self, event: Event) -> None:
-        self.life.step(event, self._world.now_ns())
+        self.life.step(event, self._world.steady_ns())
 
     def _let_go(self) -> None:
         self.intake.close()
@@ -163,7 +163,7 @@ class Inflow:
     def _plan(self) -> None:
         self._cancel()
         jitter = random.randrange(times.LEAST_JITTER_NS, times.MOST_JITTER_NS)
-        delay = self.life.delay_ns(self._world.now_ns(), jitter)
+        delay = self.life.delay_ns(self._world.steady_ns(), jitter)
         self._timer = self._world.call_later(delay / _NS, self._ask)
 
     # -- asking -----------------------------------------------------------------------------------
@@ -327,11 +327,11 @@ class Inflow:
 
     def _lives(self) -> None:
         """A message came, the first of perhaps many."""
-        self._last_ns = self._world.now_ns()
+        self._last_ns = self._world.steady_ns()
         self._world.call_soon(self._took)
 
     def _took(self) -> None:
-        self._last_ns = self._world.now_ns()
+        self._last_ns = self._world.steady_ns()
         self.intake.watch()
         if self.intake.dseq and self.intake.lag + 1 < _CAUGHT_UP:
             self._answer_for_origin()
@@ -341,12 +341,12 @@ class Inflow:
             self._stream.direct.answer_for(self.origin.name)
 
     def _watch_silence(self) -> None:
-        left = self._last_ns + times.SILENCE_NS - self._world.now_ns()
+        left = self._last_ns + times.SILENCE_NS - self._world.steady_ns()
         self._timer = self._world.call_later(max(left, 0) / _NS + 0.001, self._check_silence)
 
     def _check_silence(self) -> None:
         self._timer = None
-        if self._world.now_ns() - self._last_ns > times.SILENCE_NS:
+        if self._world.steady_ns() - self._last_ns > times.SILENCE_NS:
             self.interrupt()
         else:
             self._watch_silence()
@@ -394,7 +394,7 @@ class Inflow:
             external=ExternalStream(external.api, external.deliver) if external is not None else None,
             lag=self.intake.lag,
             seq=self.intake.sseq if self.origin.kind is Kind.SOURCE else 0,
-            active=self._world.now_ns() - self._last_ns if self._last_ns else -1,
+            active=self._world.steady_ns() - self._last_ns if self._last_ns else -1,
             error=self.error,
             filter_subject=config.filter_subject,
             subject_transforms=config.subject_transforms,
