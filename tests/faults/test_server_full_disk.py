@@ -1,8 +1,7 @@
-"""Real small file systems: full ones can be purged, read-only ones are refused or waited out."""
+"""Real small file systems: full ones can be purged, read-only ones are refused."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -93,28 +92,3 @@ def test_a_read_only_store_is_refused_in_one_line(disk: Path) -> None:
         finally:
             _mounted(disk, "-o", "remount,rw")
         server.start()
-
-
-def test_a_store_that_becomes_read_only_serves_reads_and_recovers(disk: Path) -> None:
-    with (
-        ServerProcess(ServerKind.MILLSTREAM, jetstream=True, store_dir=disk / "store") as server,
-        Caller(server.port) as caller,
-    ):
-        caller.create("S")
-        for number in range(1, 4):
-            assert caller.publish("S.x", b"%d" % number)["seq"] == number
-        # What is open for writing keeps a file system from becoming read-only: the folder does instead.
-        log = next((disk / "store").rglob("streams/S/log"))
-        _make_immutable(log, immutable=True)
-        try:
-            answer = caller.ask("STREAM.CREATE.T", {"name": "T", "subjects": ["T.>"]})
-            assert "error" not in answer  # another stream is not concerned
-            caller.ask("STREAM.PURGE.S", {"keep": 1})
-            assert [each.payload for each in caller.read("S").values()] == [b"3"]
-        finally:
-            _make_immutable(log, immutable=False)
-        wait_for(lambda: "error" not in caller.publish("S.x", b"again"))
-
-
-def _make_immutable(path: Path, *, immutable: bool) -> None:
-    os.chmod(path, 0o550 if immutable else 0o750)

@@ -1,0 +1,57 @@
+"""A file system that becomes read-only under a running server, and writable again."""
+
+from __future__ import annotations
+
+import errno
+
+from stream_kit import Disk, Site
+
+from millstream.store.fs import store_error
+
+
+class ReadOnlyDisk(Disk):
+    def check(self, op: str, path: str) -> None:
+        if self.full:
+            raise store_error(op, f"/srv/private/jetstream/{path}", OSError(errno.EROFS, ""))
+
+    def rename(self, old: str, new: str) -> None:
+        self.check("rename", old)
+        super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        self.check("remove", path)
+        super().remove(path)
+
+
+def test_publishers_are_told_and_reads_go_on_until_it_is_writable_again() -> None:
+    site = Site(disk=ReadOnlyDisk())
+    site.create()
+    site.publish("s.1", b"one")
+    site.disk.full = True
+    code, number, text = site.refusal("s.2", b"two")
+    assert (code, number) == (503, 10077)
+    assert "Read-only file system" in text
+    assert "/srv/private" not in text
+    assert site.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["subject"] == "s.1"
+    assert "error" in site.ask("STREAM.CREATE.T", {"name": "T", "subjects": ["t"]})
+    assert "error" in site.update(max_msgs=5)
+    for _ in range(10):
+        site.world.advance(30)
+    site.disk.full = False
+    site.world.advance(2)
+    assert site.publish("s.3", b"three")["seq"] == 3
+    site.ask("STREAM.PURGE.S")
+    assert site.restarted().state()["messages"] == 0
+
+
+def test_a_purge_on_a_read_only_disk_is_refused_and_done_when_it_is_writable() -> None:
+    site = Site(disk=ReadOnlyDisk())
+    site.create()
+    for number in range(20):
+        site.publish(f"s.{number}", b"x")
+    site.disk.full = True
+    assert "error" in site.ask("STREAM.PURGE.S")
+    site.disk.full = False
+    site.world.advance(2)
+    assert site.state()["messages"] == 0
+    assert site.restarted(orderly=False).state()["messages"] == 0
