@@ -32,7 +32,7 @@ def test_reply_subjects_of_a_service_are_random() -> None:
             replies.append(bank.wire.read_frame().split(b" ")[3])
         tokens = {reply.rpartition(b".")[2] for reply in replies}
         assert len(tokens) == 50
-        assert all(re.fullmatch(rb"_R_\.[0-9A-Za-z]{16}\.[0-9A-Za-z]{16}", reply) for reply in replies)
+        assert all(re.fullmatch(rb"_R_\.[0-9A-Za-z]{22}\.[0-9A-Za-z]{22}", reply) for reply in replies)
         tenant.round_trip(b"SUB inbox 1\r\n")
         bank.publish(replies[0], b"1000.00")
         assert b"1000.00" in tenant.round_trip()
@@ -42,7 +42,7 @@ def test_reply_subjects_of_a_service_are_random() -> None:
 def test_secret_tokens_are_tokens() -> None:
     drawn = {secret_token() for _ in range(10_000)}
     assert len(drawn) == 10_000
-    assert all(re.fullmatch(r"[0-9A-Za-z]{16}", token) for token in drawn)
+    assert all(re.fullmatch(r"[0-9A-Za-z]{22}", token) for token in drawn)
 
 
 def test_subjects_of_snapshots_and_restores_are_random(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _COUNTER_END: Final = 62**_COUNTER_LENGTH
 _MIN_STEP: Final = 33
 _MAX_STEP: Final = 333
 _NONCE_BYTES: Final = 11
-_SECRET_LENGTH: Final = 16
+_SECRET_LENGTH: Final = NUID_LENGTH  # so they look alike
 _AS_DIGITS: Final = bytes(ord(_DIGITS[byte % 62]) for byte in range(256))
 
 
@@ -70,7 +70,7 @@ def nuid() -> str:
 
 
 def secret_token() -> str:
-    """A token of a subject that nobody can guess: 16 base-62 characters, some 95 random bits."""
+    """A token of a subject that nobody can guess: 22 base-62 characters, some 130 random bits."""
     return secrets.token_bytes(_SECRET_LENGTH).translate(_AS_DIGITS).decode("ascii")
 
 

@@ -40,7 +40,7 @@ _SHOWN: Final = 60  # characters of a payload that a transcript has in full
 
 _MASKS: Final = (
     (re.compile(r"(\$JS\.ACK\.\S+\.\d+\.\d+\.\d+)\.\d{19}\.(\d+)"), r"\1.<ts>.\2"),
-    (re.compile(r"(\$JS\.FC\.\w+\.\w+)\.[0-9A-Za-z]{4}\b"), r"\1.<any>"),
+    (re.compile(r"(\$JS\.FC\.\w+\.\w+)\.[0-9A-Za-z]{4,22}\b"), r"\1.<any>"),
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r'("id":)"[0-9A-Za-z]{22}"'), r"\1<id>"),
     (re.compile(r'("(?:ack_time|pause_remaining)": ?)\d+'), r"\1<ns>"),

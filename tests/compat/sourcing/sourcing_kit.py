@@ -27,7 +27,7 @@ _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "num_subjects", "
 _MASKS: Final = (
     (re.compile(r"(\$JS\.ACK\.\S+\.\d+\.\d+\.\d+)\.\d{19}\.(\d+)"), r"\1.<ts>.\2"),
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
-    (re.compile(r"((?:\$JS|deliver\.\w+)\.[MS]|\$JSC\.R)\.[0-9A-Za-z]{8,16}\b"), r"\1.<any>"),
+    (re.compile(r"((?:\$JS|deliver\.\w+)\.[MS]|\$JSC\.R)\.[0-9A-Za-z]{8,22}\b"), r"\1.<any>"),
     (re.compile(r"(JS_(?:SRC|MIRROR)_[0-9A-Za-z]{8})-[0-9A-Za-z]{8}"), r"\1-<any>"),
     # Which account a test gets, and so what is hashed, depends on the tests before it.
     (re.compile(r"(JS_(?:SRC|MIRROR)_)[0-9A-Za-z]{8}"), r"\1<hash>"),

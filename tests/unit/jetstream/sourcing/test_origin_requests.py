@@ -70,7 +70,7 @@ def test_where_it_asks_and_listens(external: ExternalStream | None, api: str, de
     assert origin.request(Start(), "d", Dialect.IDENTITY, "")[0] == api.encode()
     subject = origin.new_deliver_subject()
     assert subject.startswith(deliver)
-    assert len(subject) == len(deliver) + 16
+    assert len(subject) == len(deliver) + 22
 
 
 @pytest.mark.parametrize(
