@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 from millstream.store.index import SubjectIndex
 from millstream.store.segment import Segment
 from millstream.subjects.match import matches
+from millstream.subjects.tree import SubjectTree
 
 _FEW_SUBJECTS = 64  # so many are looked at one by one to narrow a search
+_FEW_PATTERNS = 8  # so many are tried one by one
 
 
 def is_literal(pattern: bytes) -> bool:
@@ -34,11 +39,29 @@ def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> 
             if number >= 0:
                 flags[number] = 1
         return bytes(flags)
-    flags = bytearray()
-    for number in range(start, subjects.count):
-        subject = subjects.at(number)
-        flags.append(any(matches(subject, pattern) for pattern in patterns))
-    return bytes(flags)
+    wanted = _matcher(patterns)
+    return bytes(wanted(subjects.at(number)) for number in range(start, subjects.count))
+
+
+@lru_cache(maxsize=32)
+def _matcher(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
+    """Tells whether a subject falls under one of `patterns`, of which there may be thousands."""
+
+    def tried(subject: bytes) -> bool:
+        return any(matches(subject, pattern) for pattern in patterns)
+
+    if len(patterns) <= _FEW_PATTERNS:
+        return tried
+    tree = SubjectTree()
+    for pattern in dict.fromkeys(patterns):
+        tree.insert(pattern, None, True)
+
+    def found(subject: bytes) -> bool:
+        if b".." in subject or subject.startswith(b".") or subject.endswith(b"."):
+            return tried(subject)  # the tree knows no empty tokens
+        return bool(tree.match(subject).plain)
+
+    return found
 
 
 def bounds(index: SubjectIndex, pattern: bytes, last: int) -> tuple[int, int]:

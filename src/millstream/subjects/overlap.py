@@ -4,7 +4,7 @@ A tree by tokens, so the answer takes a few steps however many patterns there ar
 looks at every branch where it stands.  As in ``match``, patterns are taken to be valid.
 
 Somebody may choose patterns for which every question has many branches, so those beyond the first are
-counted: more than MOST_STEPS, for all questions to one set, are TooManySteps.
+counted: more than `most_steps`, for all questions to one set, are TooManySteps.
 """
 
 from typing import Final
@@ -32,9 +32,9 @@ class _Node:
 class PatternSet:
     """Patterns, some of which may be literal subjects."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_steps: int = MOST_STEPS) -> None:
         self._root = _Node()
-        self._steps = 0
+        self._steps_left = most_steps
 
     def add(self, pattern: bytes) -> None:
         node = self._root
@@ -92,6 +92,6 @@ class PatternSet:
         return covering + sum(node.ends for node in nodes) > 1
 
     def _count(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MOST_STEPS:
+        self._steps_left -= steps
+        if self._steps_left < 0:
             raise TooManySteps("there are too many wildcards among these subjects to compare them")

@@ -23,6 +23,7 @@ from millstream.subjects.match import is_subset
 from millstream.subjects.overlap import PatternSet
 from millstream.subjects.tokens import is_literal, valid_subject
 
+_MOST_STEPS: Final = 50_000  # of comparing filters; what takes more is slow for every message, too
 _MILLISECOND: Final = 1_000_000
 _SHORTEST_HEARTBEAT: Final = 100 * _MILLISECOND
 _INTEGER_END: Final = 2**63
@@ -168,7 +169,7 @@ def _check_filters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise ApiError(Err.CONSUMER_EMPTY_FILTER)
     filters = [subject.encode() for subject in filters_of(config)]
-    patterns = PatternSet()
+    patterns = PatternSet(_MOST_STEPS)
     for subject in filters:
         patterns.add(subject)
     for subject in filters:
