@@ -16,6 +16,7 @@ the export's business.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.base.ids import secret_token
+from millstream.base.seldom import Seldom
 from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
 from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
 from millstream.protocol import headers
@@ -38,7 +40,10 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
 
 REPLY_PREFIX: Final = b"_R_."
+_log = logging.getLogger("millstream.broker")
+
 _REQUEST_INFO: Final = b"Nats-Request-Info"
+_MOST_PENDING: Final = 65_536  # answers of an account's services that are waited for
 _MAX_HOPS: Final = 12  # service imports a request may pass; more is a circle
 
 
@@ -89,6 +94,7 @@ class Responses(Subscriber):
     def __init__(self, broker: Broker, account: Account) -> None:
         self._broker = broker
         self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
+        self._full = Seldom(_log, lambda: round(broker.now() * 1e9))
         self._prefix = REPLY_PREFIX + secret_token().encode() + b"."
         account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
 
@@ -100,8 +106,12 @@ class Responses(Subscriber):
         now = self._broker.now()
         while self._pending:
             oldest = next(iter(self._pending))
-            if self._pending[oldest].expires > now:
+            if self._pending[oldest].expires > now and len(self._pending) < _MOST_PENDING:
                 break
+            if self._pending[oldest].expires > now:
+                self._full.tell(
+                    "%d requests to a service wait for answers: the oldest is forgotten", _MOST_PENDING
+                )
             del self._pending[oldest]
         subject = self._prefix + secret_token().encode()
         many = export.response_type is not ResponseType.SINGLETON

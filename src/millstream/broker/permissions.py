@@ -23,6 +23,7 @@ from millstream.subjects.tokens import is_literal, valid_subject
 
 _MAX_PUBLISH_CACHE: Final = 128
 _MAX_DELIVERY_CACHE: Final = 256
+_MOST_REPLIES: Final = 65_536  # that a connection may answer, by `allow_responses`
 _DROPPED_AT_ONCE: Final = 33  # oldest entries that make room when a cache is full
 
 
@@ -174,6 +175,8 @@ class PermissionSet:
         if self._responses is None or not reply or self.may_publish(reply, now):
             return
         self._replies[reply] = [now, 0]
+        if len(self._replies) > _MOST_REPLIES:  # who does not answer the oldest any more
+            del self._replies[next(iter(self._replies))]
         self._forget_expired(now)
 
     def describe(self) -> dict[str, object]:

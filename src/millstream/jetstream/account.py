@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,7 @@ from millstream.store.recovery import open_log
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.staging import Staging as BatchStaging
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -68,6 +70,8 @@ class AccountJetStream:
         self.committer = Committer(world, self.resources, sync_interval_s)
         self.resources.accounts.append(self)
         self.advisories = advisories or Advisories(world, account=name, domain=domain)
+        self._doomed: deque[str] = deque()  # folders to remove; the first is being removed
+        self.batching: dict[str, BatchStaging] = {}  # by the names of streams that have open batches
         self.api_total = 0
         self.api_errors = 0
         self._fs = fs
@@ -216,7 +220,17 @@ class AccountJetStream:
         return grave
 
     def _remove_later(self, folder: str) -> None:
-        """Remove our files in a folder, in a worker: large ones take long.  What fails is tried again."""
+        """Remove our files in a folder, in a worker, since large ones take long.  What fails is tried again.
+
+        One folder goes after the other, so that they do not fill the queue of the workers.
+        """
+        self._removing[folder] = None
+        self._doomed.append(folder)
+        if len(self._doomed) == 1:
+            self._remove_next()
+
+    def _remove_next(self) -> None:
+        folder = self._doomed[0]
         left: Sequence[str] = ()
 
         def remove() -> None:
@@ -224,6 +238,9 @@ class AccountJetStream:
             left = self._fs.remove_ours(folder, STREAM)
 
         def ended(error: Exception | None) -> None:
+            self._doomed.popleft()
+            if self._doomed:
+                self._remove_next()
             if error is not None and folder in self._removing:
                 _log.error("account %s: a folder cannot be removed yet: %s", self.name, error)
                 self._removing[folder] = self.world.call_later(_RETRY_S, lambda: self._remove_later(folder))
@@ -237,7 +254,6 @@ class AccountJetStream:
                     few(left),
                 )
 
-        self._removing[folder] = None
         self.world.run_in_worker(remove, ended)
 
     def recover(self) -> None:
@@ -396,6 +412,12 @@ class AccountJetStream:
         limit = self.limit(storage)
         if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
             raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
+
+    def batched_bytes(self) -> int:
+        """Bytes of atomic batches that are not committed yet; asked for only if there is a limit."""
+        if self.options.max_memory < 0 and self.options.max_store < 0:
+            return 0
+        return sum(staging.held for staging in self.batching.values())
 
     def has_room(self, storage: StorageType, size: int) -> bool:
         """Whether `size` more bytes of a stream that is being restored can be stored; asked by workers."""

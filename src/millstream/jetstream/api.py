@@ -11,16 +11,18 @@ for what was published before it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
+from millstream.base.seldom import Seldom
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.api import ArchiveApi
 from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
 from millstream.jetstream.ports import Request
-from millstream.jetstream.reading import Later
+from millstream.jetstream.reading import Later, Steps
 from millstream.jetstream.stream_api import StreamApi
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
@@ -36,10 +38,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 # Takes the last token of the subject and the body.
-Handler = Callable[[str, bytes], responses.Response | Later]
+Handler = Callable[[str, bytes], responses.Response | Later | Steps]
 Kind = type[responses.Response]
-Answer = responses.Response | Later | Durable | None
+Answer = responses.Response | Later | Steps | Durable | None
 
+_MOST_IN_STEPS: Final = 64  # requests that take long, which wait for each other
 _PREFIX: Final = b"$JS.API."
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
@@ -125,6 +128,8 @@ class Api:
         self._account = account
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
+        self._full = Seldom(_log, account.world.now_ns)
+        self._in_steps: deque[tuple[_Call, Steps]] = deque()  # the first one is under way
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
@@ -197,6 +202,9 @@ class Api:
         if isinstance(response, Durable):
             self._answer_when_durable(call, response)
             return
+        if isinstance(response, Generator):
+            self._begin_steps(call, response)
+            return
         if isinstance(response, Later):
             finish = response.finish
             self._wait(call, response.stream, lambda _: self._answer(call, finish))
@@ -212,6 +220,52 @@ class Api:
                     self._send(call, response) if error is None else self._fail_to_store(call, error)
                 ),
             )
+
+    def _begin_steps(self, call: _Call, steps: Steps) -> None:
+        """Answer at once if one step is all it takes."""
+
+        def begin() -> Answer:
+            try:
+                next(steps)
+            except StopIteration as end:
+                response: responses.Response = end.value
+                return response
+            self._answer_in_steps(call, steps)
+            return None
+
+        self._answer(call, begin)
+
+    def _answer_in_steps(self, call: _Call, steps: Steps) -> None:
+        """Take the next step, later: one request after the other, since each may need much memory."""
+        self._in_steps.append((call, steps))
+        if len(self._in_steps) > _MOST_IN_STEPS:
+            self._in_steps.pop()
+            self._full.tell("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._account.advisories.api_limit_reached(1)
+        elif len(self._in_steps) == 1:
+            self._account.world.call_soon(self._take_step)
+
+    def _take_step(self) -> None:
+        call, steps = self._in_steps[0]
+        over = True  # unless the step is taken and there is another one
+
+        def step() -> Answer:
+            nonlocal over
+            try:
+                next(steps)
+            except StopIteration as end:
+                response: responses.Response = end.value
+                return response
+            over = False
+            return None
+
+        try:
+            self._answer(call, step)
+        finally:
+            if over:
+                self._in_steps.popleft()
+            if self._in_steps:
+                self._account.world.call_soon(self._take_step)
 
     def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
         def commit_ended(error: StoreError | None) -> None:
@@ -231,7 +285,7 @@ class Api:
         """Go on when the next commit of it has ended; so many may wait, and the rest is not answered."""
         waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
-            _log.warning("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._full.tell("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
             return
         waiting.count += 1

@@ -16,6 +16,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.decimals import read_whole
+from millstream.base.seldom import Seldom
 from millstream.jetstream.batch_checks import BatchChecks, requires_more
 from millstream.jetstream.incoming import Incoming
 from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
@@ -47,7 +48,7 @@ _EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
 _MOST_MESSAGES: Final = 1000
 _MOST_OF_STREAM: Final = 50  # batches in flight
 _MOST_OF_SERVER: Final = 1000
-_MOST_BYTES: Final = 512 * 1024 * 1024  # of a stream's batches in memory
+_GRANTED_AT_ONCE: Final = 1024 * 1024  # bytes
 
 
 class Batches:
@@ -57,6 +58,7 @@ class Batches:
         self._stream = stream
         self.staging: Staging = Staging(stream.world.steady_ns)
         self._open = self.staging.open
+        self._full = Seldom(_log, stream.world.now_ns)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -70,7 +72,7 @@ class Batches:
         """A message with a batch id, its subject transformed; ApiError if it, or with it the batch, fails."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        stream.account.check_room(stream, size)
+        stream.account.check_room(stream, size + stream.account.batched_bytes())
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_atomic:
@@ -124,30 +126,53 @@ class Batches:
             raise ApiError(Err.ATOMIC_PUBLISH_TOO_LARGE_BATCH, size=most)
         batch.patience.begin(self._stream, lambda: self._abandon(batch_id, BatchAbandonReason.TIMEOUT))
         if not is_end:
-            self._keep(batch, message)
+            self._keep(batch_id, batch, message)
 
-    def _keep(self, batch: OpenBatch, message: Incoming) -> None:
+    def _keep(self, batch_id: bytes, batch: OpenBatch, message: Incoming) -> None:
         block = headers.without_status(message.block)
         message.block = headers.remove(block, _REQUIRED_LEVEL + b":", _REQUEST_INFO)
+        size = len(message.subject) + len(message.block) + len(message.payload)
+        if not self._get_granted(size):
+            self._abandon(batch_id, BatchAbandonReason.LARGE)
+            raise ApiError(Err.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         batch.messages.append(message)
-        batch.size += len(message.subject) + len(message.block) + len(message.payload)
+        batch.size += size
+        self.staging.held += size
+
+    def _get_granted(self, size: int) -> bool:
+        """Whether the server has room in memory for so much more of a batch."""
+        staging, resources = self.staging, self._stream.account.resources
+        if staging.held + size <= staging.granted:
+            return True
+        more = max(staging.held + size - staging.granted, _GRANTED_AT_ONCE)
+        if resources.batch_bytes + more > resources.max_batch_bytes:
+            self._full.tell("stream %s: no memory is left for atomic batches", self._stream.name)
+            return False
+        resources.batch_bytes += more
+        staging.granted += more
+        return True
 
     def _start(self, batch_id: bytes) -> OpenBatch:
         resources = self._stream.account.resources
         limits = resources.limits
-        if (
-            len(self._open) >= (limits.batch_max_inflight_per_stream or _MOST_OF_STREAM)
-            or resources.batches >= (limits.batch_max_inflight_total or _MOST_OF_SERVER)
-            or sum(each.size for each in self._open.values()) > _MOST_BYTES
-        ):
+        if len(self._open) >= (
+            limits.batch_max_inflight_per_stream or _MOST_OF_STREAM
+        ) or resources.batches >= (limits.batch_max_inflight_total or _MOST_OF_SERVER):
             raise ApiError(Err.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         resources.batches += 1
+        self._stream.account.batching[self._stream.name] = self.staging
         batch = self._open[batch_id] = OpenBatch(self._most)
         return batch
 
     def _close(self, batch_id: bytes) -> OpenBatch:
         batch = self._open.pop(batch_id)
-        self._stream.account.resources.batches -= 1
+        account, staging = self._stream.account, self.staging
+        account.resources.batches -= 1
+        staging.held -= batch.size
+        if not self._open:
+            account.batching.pop(self._stream.name, None)
+            account.resources.batch_bytes -= staging.granted
+            staging.granted = 0
         batch.patience.end()
         return batch
 

@@ -43,6 +43,7 @@ _MALFORMED: Final = b"408 Malformed Request"
 _BAD: Final = b"408 Bad Request"
 _LEVEL: Final = b"412 Required Api Level"
 _TOO_MANY: Final = b"413 Too Many Results"
+_TOO_MANY_REQUESTS: Final = b"413 Too Many Requests"
 
 
 class _Refused(Exception):
@@ -129,6 +130,8 @@ class DirectGet:
 
     def _get(self, request: Request) -> None:
         wanted = _checked(request)
+        if (wanted.multi_last or wanted.batch) and self._batches.full():
+            raise _Refused(_TOO_MANY_REQUESTS)
         if wanted.multi_last:
             self._get_last_of_each(wanted, request)
         elif wanted.batch:
@@ -188,8 +191,8 @@ class DirectGet:
         up_to = up_to or log.last_seq
         if up_to > log.last_seq and not self._stream.in_memory:
             raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
-        found = reading.last_of_each(log, map(_subject, wanted.multi_last), up_to)
-        if len(found) > _MAX_SUBJECTS:
+        found = reading.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
+        if found is None:
             raise _Refused(_TOO_MANY)
         if not found:
             raise _Refused(_NO_RESULTS)

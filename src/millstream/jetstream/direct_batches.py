@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.seldom import Seldom
 from millstream.jetstream import direct_sending as stops
 from millstream.jetstream import reading
 from millstream.jetstream.consumers.flow import Patience
@@ -40,6 +41,7 @@ NOT_FOUND: Final = b"404 Message Not Found"
 _END: Final = b"204 EOB"
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
 _BYTES_AT_ONCE: Final = 1024 * 1024
+_MOST_BATCHES: Final = 1024  # under way
 
 
 class Walk:
@@ -77,8 +79,18 @@ class DirectBatches:
         self._patience = Patience()
         self._look: Cancel | None = None
         self._planned = False
+        self._told_full = Seldom(_log, stream.world.now_ns)
         self._room = _MESSAGES_AT_ONCE  # of this turn
         self._room_bytes = _BYTES_AT_ONCE
+
+    def full(self) -> bool:
+        """Whether so many are under way that no other is taken."""
+        if len(self._queue) + len(self._late) + len(self._behind) < _MOST_BATCHES:
+            return False
+        self._told_full.tell(
+            "stream %s: %d direct gets are under way, one is refused", self._stream.name, _MOST_BATCHES
+        )
+        return True
 
     def walk(self, batch: Batch, seq: int, pattern: bytes) -> None:
         """Send what there is from `seq` on."""

@@ -8,10 +8,11 @@ durable (``when_durable``), even if the next message has replaced it by then.
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from millstream.store.errors import StoreError
 from millstream.store.record import WHOLE, Kind, Record
@@ -26,6 +27,8 @@ _log = logging.getLogger("millstream.jetstream")
 
 _EVERYTHING = (b"", b">")
 
+_FEW_SUBJECTS: Final = 1024
+
 
 @dataclass(slots=True)
 class Later:
@@ -35,21 +38,41 @@ class Later:
     finish: Callable[[], Response]
 
 
+# An answer that takes long: others have their turn between its steps.
+Steps = Generator[None, None, "Response"]
+
+
 def last_of(log: Log, pattern: bytes) -> int:
     """The last sequence whose subject falls under `pattern`; 0 if there is none."""
     if is_literal(pattern):
         return log.last_of(pattern)
-    return max((log.last_of(subject) for subject, _ in list(log.index.match(pattern))), default=0)
+    subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
+    if len(subjects) > _FEW_SUBJECTS:  # then one of them is not far from the end
+        return log.last_match(log.last_seq, pattern)
+    return max((log.last_of(subject) for subject in subjects), default=0)
 
 
-def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int) -> list[int]:
-    """The last sequence, not above `up_to`, of every subject under one of the patterns, in order."""
-    subjects = {subject: node.last for pattern in patterns for subject, node in log.index.match(pattern)}
+def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int, most: int) -> list[int] | None:
+    """The last sequence, not above `up_to`, of every subject under one of the patterns, in order.
+
+    None if there are more than `most`.
+    """
+    subjects: dict[bytes, int] = {}
+    early = 0  # subjects that have a message up to there, as far as that is known
+    for pattern in patterns:
+        for subject, node in log.index.match(pattern):
+            if subject in subjects:
+                continue
+            subjects[subject] = node.last
+            early += node.first_exact and node.first <= up_to
+            if early > most:
+                return None
     found = (
         log.last_of(subject) if last <= up_to else log.last_match(up_to, subject)
         for subject, last in subjects.items()
     )
-    return sorted(seq for seq in found if seq)
+    seqs = sorted(seq for seq in found if seq)
+    return seqs if len(seqs) <= most else None
 
 
 def next_of(log: Log, seq: int, pattern: bytes) -> int:

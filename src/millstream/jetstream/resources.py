@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
 
 _NO_LIMIT: Final = 2**63 - 1
+_MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 
 
 class Staged:
@@ -62,6 +63,8 @@ class Resources:
         self.accounts: list[AccountJetStream] = []
         self.staged = Staged()
         self.batches = 0  # atomic ones in flight
+        self.batch_bytes = 0  # that they may have in memory
+        self.max_batch_bytes = _MOST_BATCH_BYTES
         self.fast_batches = 0
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 

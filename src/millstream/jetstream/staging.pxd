@@ -32,12 +32,14 @@ cdef class OpenBatch:
 @cython.final
 cdef class Staging:
     cdef public dict open
+    cdef public Py_ssize_t held
+    cdef public Py_ssize_t granted
     cdef object _now_ns
     cdef Py_ssize_t _id_start
     cdef Py_ssize_t _id_size
     cdef Py_ssize_t _number
 
-    @cython.locals(batch=OpenBatch, source=bytes)
+    @cython.locals(batch=OpenBatch, source=bytes, size=Py_ssize_t)
     cpdef bint take(self, bytes subject, Frame frame) except *
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, closed=bint)
     cdef bint _is_ordinary(self, Frame frame) except *

@@ -62,6 +62,8 @@ class Staging:
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self.open: dict[bytes, OpenBatch] = {}
+        self.held = 0  # bytes of all of them
+        self.granted = 0  # bytes that they may have before ``batch`` asks for more
         self._now_ns = now_ns
         self._id_start = 0  # of what the headers of a message say, in its frame
         self._id_size = 0
@@ -74,9 +76,13 @@ class Staging:
         batch = self.open.get(frame.buf[self._id_start : self._id_start + self._id_size])
         if batch is None or self._number != len(batch.messages) + 1 or self._number > batch.most:
             return False
+        size = len(subject) + frame.body_size
+        if self.held + size > self.granted:
+            return False
         source = frame.buf[frame.body_start : frame.body_start + frame.body_size]
         batch.messages.append(StagedMessage(subject, source, frame.header_size))
-        batch.size += len(subject) + frame.body_size
+        batch.size += size
+        self.held += size
         batch.patience.heard_ns = self._now_ns()
         return True
 

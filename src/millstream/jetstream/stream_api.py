@@ -6,11 +6,13 @@ Each handler takes the name in the subject and the body, and returns the answer 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream import reading, stream_config
 from millstream.jetstream.bodies import Bodies, is_empty
-from millstream.jetstream.reading import Later
+from millstream.jetstream.reading import Later, Steps
+from millstream.jetstream.stream_details import first_deleted, page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import Time
@@ -35,7 +37,7 @@ from millstream.jsapi.responses import (
     StreamPurgeResponse,
     StreamUpdateResponse,
 )
-from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo, StreamState
+from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo
 from millstream.store.record import Record
 from millstream.subjects.match import collide
 
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.stream import Stream
     from millstream.store.log import Log
+
+
+_COMPARED_AT_ONCE: Final = 10_000  # subjects, then others have their turn
 
 
 class StreamApi:
@@ -105,58 +110,68 @@ class StreamApi:
 
     # -- looking ----------------------------------------------------------------------------------
 
-    def info(self, name: str, body: bytes) -> StreamInfoResponse:
+    def info(self, name: str, body: bytes) -> StreamInfoResponse | Steps:
         request = self._bodies.read_optional(body, StreamInfoRequest)
         stream = self._account.stream(name)
+        if request.subjects_filter:
+            return self._info_with_subjects(stream, request)
+        return self._info_response(stream, request)
+
+    def _info_response(self, stream: Stream, request: StreamInfoRequest) -> StreamInfoResponse:
         info = self._info(stream, domain=True)
         info.cluster = ClusterInfo(leader=self._server_name)
-        response = StreamInfoResponse(info=info)
         if request.deleted_details:
-            info.state.deleted = _deleted(stream)
-        if request.subjects_filter:
-            self._add_subjects(stream, request, info.state, response)
+            info.state.deleted = first_deleted(stream.log)
+        return StreamInfoResponse(info=info)
+
+    def _info_with_subjects(self, stream: Stream, request: StreamInfoRequest) -> Steps:
+        offset = max(request.offset, 0)
+        page, total = yield from page_of_subjects(stream.log, request.subjects_filter.encode(), offset)
+        response = self._info_response(stream, request)
+        if total and response.info is not None:
+            response.info.state.subjects = page
+            response.total, response.offset, response.limit = total, offset, SUBJECTS_PER_PAGE
         return response
 
-    def _add_subjects(
-        self, stream: Stream, request: StreamInfoRequest, state: StreamState, response: StreamInfoResponse
-    ) -> None:
-        found = sorted(
-            (subject.decode(errors="replace"), node.count)
-            for subject, node in stream.log.index.match(request.subjects_filter.encode())
-        )
-        if not found:
-            return
-        offset = max(request.offset, 0)
-        state.subjects = dict(found[offset : offset + SUBJECTS_PER_PAGE])
-        response.total, response.offset, response.limit = len(found), offset, SUBJECTS_PER_PAGE
-
-    def names(self, _: str, body: bytes) -> StreamNamesResponse:
+    def names(self, _: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamNamesRequest)
-        found = self._matching(request.subject)
+        return self._names(request)
+
+    def _names(self, request: StreamNamesRequest) -> Steps:
+        found = yield from self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         page = [stream.name for stream in found[offset : offset + NAMES_PER_PAGE]]
         return StreamNamesResponse(
             total=len(found), offset=offset, limit=NAMES_PER_PAGE, streams=page or None
         )
 
-    def page(self, _: str, body: bytes) -> StreamListResponse:
+    def page(self, _: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamListRequest)
-        found = self._matching(request.subject)
+        return self._page(request)
+
+    def _page(self, request: StreamListRequest) -> Steps:
+        found = yield from self._matching(request.subject)
         offset = min(max(request.offset, 0), len(found))
         shown = found[offset : offset + INFOS_PER_PAGE]
         page = [self._info(stream, domain=True, decorate=False) for stream in shown]
         return StreamListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, streams=page)
 
-    def _matching(self, subject: str) -> list[Stream]:
+    def _matching(self, subject: str) -> Generator[None, None, list[Stream]]:
+        """All streams, or those that take a subject, by name; in steps, since each may have thousands."""
         streams = [self._account.streams[name] for name in sorted(self._account.streams)]
         if not subject:
             return streams
         wanted = subject.encode()
-        return [
-            stream
-            for stream in streams
-            if any(collide(own.encode(), wanted) for own in stream.config.subjects)
-        ]
+        found = []
+        compared = 0
+        for stream in streams:
+            if any(collide(own.encode(), wanted) for own in stream.config.subjects):
+                found.append(stream)
+            compared += len(stream.config.subjects)
+            if compared > _COMPARED_AT_ONCE:
+                compared = 0
+                yield
+        return found
 
     def _info(self, stream: Stream, *, domain: bool = False, decorate: bool = True) -> StreamInfo:
         config = stream_config.decorated(stream.config, self._server_version) if decorate else stream.config
@@ -252,19 +267,6 @@ def _stored_message(log: Log, seq: int, *, no_headers: bool) -> MsgGetResponse:
         time=Time(record.timestamp),
     )
     return MsgGetResponse(message=message)
-
-
-def _deleted(stream: Stream) -> list[int]:
-    """Sequences between the first and the last that are not there."""
-    log = stream.log
-    missing: list[int] = []
-    expected = log.first_seq
-    for seq in log.sequences(log.first_seq, log.last_seq):
-        missing.extend(range(expected, seq))
-        expected = seq + 1
-    if log.messages:
-        missing.extend(range(expected, log.last_seq + 1))
-    return missing
 
 
 def _check_deletable(stream: Stream, seq: int) -> None:

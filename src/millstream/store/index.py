@@ -117,7 +117,8 @@ class SubjectIndex:
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
         """Every subject under `pattern`, with its node, in no order.
 
-        The way down is a list and no recursion: a subject may have 32,768 tokens.
+        The way down is a list and no recursion: a subject may have 32,768 tokens.  Children are listed before
+        they are looked at, so messages may come and go between two steps; whether those are found is open.
         """
         tokens = pattern.split(b".")
         last = len(tokens) - 1
@@ -150,9 +151,9 @@ def _candidates(
     if children is None:
         return iter(())
     if open_end and depth >= len(tokens) - 1:
-        return iter(children.items())
+        return iter(list(children.items()))
     token = tokens[depth]
     if token == b"*":
-        return iter(children.items())
+        return iter(list(children.items()))
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))

@@ -5,6 +5,7 @@ import re
 import pytest
 from broker_kit import client, loop_of, make_accounts
 
+from millstream.broker import imports as broker_imports
 from millstream.broker.broker import Broker
 from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
 from millstream.testing.fake_transport import FakeClient
@@ -395,3 +396,21 @@ def test_imports_in_a_circle_come_to_an_end(names: str, kind: ExportKind) -> Non
     clients[0].say(b"PUB x reply 0\r\n\r\nPING\r\n")
     assert not any(each.closed for each in clients)
     assert all(b"MSG x 1 " in each.heard() for each in clients[1:])
+
+
+def test_answers_that_never_come_are_waited_for_in_bounded_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_imports, "_MOST_PENDING", 10)
+    broker = services(service("q"), ("q", ""))
+    server, asker = client(broker, "EX"), client(broker, "IM")
+    server.say(b"SUB q 1\r\n")
+    asker.say(b"SUB in.* 1\r\n")
+    asker.say(b"".join(b"PUB q in.%d 0\r\n\r\n" % number for number in range(25)))
+    replies = re.findall(rb"HMSG q 1 (\S+) ", server.heard())
+    assert len(replies) == 25
+    for reply in replies:
+        server.say(b"PUB %b 0\r\n\r\n" % reply)
+    answered = re.findall(rb"MSG in\.(\d+) ", asker.heard())
+    assert answered == [b"%d" % number for number in range(15, 25)]
+    assert sum("wait for answers" in each.message for each in caplog.records) == 1

@@ -155,3 +155,12 @@ def test_responses_agree_with_a_naive_model(
                 opened[subject] = (now, 0)
         else:
             assert permissions.may_publish(subject, now) is use(subject)
+
+
+def test_so_many_replies_are_open_and_the_oldest_make_room() -> None:
+    permissions = answering(expires_s=0.0)
+    for number in range(70_000):
+        permissions.allow_response(b"_INBOX.%d" % number, 0.0)
+    assert not permissions.may_publish(b"_INBOX.%d" % (70_000 - 65_537), 0.0)
+    assert permissions.may_publish(b"_INBOX.%d" % (70_000 - 65_536), 0.0)
+    assert permissions.may_publish(b"_INBOX.69999", 0.0)

@@ -186,6 +186,7 @@ _PIECES = [
 def test_whatever_is_taken_is_what_lookups_find_and_nothing_else(given_block: bytes) -> None:
     for found in (given_block, b"NATS/1.0\r\n" + given_block + b"\r\n"):
         staging = Staging(lambda: 5)
+        staging.granted = 1000
         batch = staging.open[b"u"] = OpenBatch(10)
         batch.messages.append(Incoming(b"s", b"", b"", b""))
         if not staging.take(b"s", make_frame(b"", found, b"body")):
@@ -205,6 +206,7 @@ def test_the_ordinary_block_is_taken_and_split_ones_are_not() -> None:
     whole = block(2)
     for size in range(len(whole) + 1):
         staging = Staging(lambda: 5)
+        staging.granted = 1000
         batch = staging.open[b"u"] = OpenBatch(10)
         batch.messages.append(Incoming(b"s", b"", b"", b""))
         assert staging.take(b"s", make_frame(b"", whole[:size], b"")) == (size == len(whole))

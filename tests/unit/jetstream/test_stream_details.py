@@ -1,0 +1,156 @@
+"""STREAM.INFO with details of streams of any size: bounded, and others have their turn meanwhile."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from stream_kit import Site
+
+from millstream.jetstream import stream_details
+from millstream.jetstream.stream_details import first_deleted
+from millstream.jsapi.limits import DELETED_LISTED
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.recovery import open_log
+
+
+def test_a_gap_of_any_size_is_told_by_its_first_sequences() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.1")
+    log = site.account.streams["S"].log
+    log.skip_to(2**50, site.world.now_ns())
+    site.publish("s.1")
+    start = time.process_time()
+    state = site.state(deleted_details=True)
+    assert time.process_time() - start < 2
+    assert state["num_deleted"] == 2**50 - 1
+    assert state["deleted"] == list(range(2, 2 + DELETED_LISTED))
+
+
+def log_of_segments(*steps: tuple[str, int]) -> Log:
+    """Some ten messages to a segment; `steps`: so many messages, or so many sequences that are skipped."""
+    log = open_log(MemoryFileSystem(), "s", segment_size=400)
+    for step, count in steps:
+        if step == "skip":
+            log.skip_to(log.last_seq + count, 1)
+        for _ in range(count if step == "put" else 0):
+            log.append(b"a", b"x", 0, 0, 1, 1, 0)
+    return log
+
+
+def deleted_one_by_one(log: Log) -> list[int]:
+    there = set(log.sequences(log.first_seq, log.last_seq))
+    return [seq for seq in range(log.first_seq, log.last_seq + 1) if seq not in there] if there else []
+
+
+def test_all_that_are_gone_are_told_if_they_are_few() -> None:
+    log = log_of_segments(("put", 40), ("skip", 7), ("put", 5), ("skip", 1), ("put", 1), ("skip", 3))
+    assert len(log.segments) > 3
+    assert first_deleted(log) == deleted_one_by_one(log) != []
+    for seq in (1, 2, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 30, 40, 48, *range(22, 40)):
+        log.remove(seq)
+        assert first_deleted(log) == deleted_one_by_one(log)
+
+
+def test_nothing_is_gone_of_an_empty_stream() -> None:
+    site = Site()
+    site.create()
+    site.publish("s.1")
+    site.ask("STREAM.PURGE.S")
+    assert "deleted" not in site.state(deleted_details=True)
+
+
+def test_few_tables_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of_segments(("put", 400))
+    for seq in range(5, 400, 10):
+        log.remove(seq)
+    found = first_deleted(log)
+    assert 0 < len(found) < 40
+    assert found == list(range(5, 400, 10))[: len(found)]
+    monkeypatch.setattr(stream_details, "_MOST_TABLES", 1000)
+    assert first_deleted(log) == list(range(5, 400, 10))
+
+
+def subjects(site: Site, **request: Any) -> dict[str, Any]:
+    return site.ask("STREAM.INFO.S", request)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7, 1000])
+def test_pages_of_subjects_are_sorted_whatever_a_step_holds(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_details, "_AT_ONCE", at_once)
+    monkeypatch.setattr(stream_details, "SUBJECTS_PER_PAGE", 10)
+    site = Site()
+    site.create()
+    for number in range(25):
+        site.publish(f"s.{number * 7 % 25}.x")
+    expected = sorted(f"s.{number}.x" for number in range(25))
+    for offset in (0, 5, 20, 25, 1000):
+        answer = subjects(site, subjects_filter="s.>", offset=offset)
+        assert list(answer["state"].get("subjects") or {}) == expected[offset : offset + 10]
+        assert answer["total"] == 25
+    assert subjects(site, subjects_filter="t.>")["total"] == 0
+
+
+def test_others_have_their_turn_between_the_steps_and_may_publish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_details, "_AT_ONCE", 2)
+    site = Site()
+    site.create()
+    for number in range(10):
+        site.publish(f"s.{number}")
+    site.world.send(b"$JS.API.STREAM.INFO.S", json.dumps({"subjects_filter": ">"}).encode(), reply=b"slow")
+    site.world.send(b"$JS.API.STREAM.INFO.S", json.dumps({"subjects_filter": ">"}).encode(), reply=b"next")
+    site.world.send(b"$JS.API.STREAM.INFO.S", b"", reply=b"quick")
+    for number in range(10, 30):
+        site.world.send(b"s.%d" % number, b"", reply=b"publisher")
+    site.world.settle()
+    order = [each.subject for each in site.world.published if each.subject in (b"slow", b"next", b"quick")]
+    assert order == [b"quick", b"slow", b"next"]
+    told = json.loads(site.sent(b"next")[0].payload)
+    assert 10 <= told["total"] <= 30
+
+
+def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
+    site = Site()
+    site.create()
+    site.publish("s.1")
+    site.publish("s.2")
+    for _ in range(200):
+        site.world.send(b"$JS.API.STREAM.INFO.S", b'{"subjects_filter":">"}', reply=b"me")
+    site.world.settle()
+    assert len(site.sent(b"me")) == 64
+    assert site.ask("STREAM.INFO.S", {"subjects_filter": ">"})["total"] == 2
+
+
+def test_a_stream_that_goes_while_its_subjects_are_gathered_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
+    site = Site()
+    site.create()
+    for number in range(5):
+        site.publish(f"s.{number}")
+    site.world.send(b"$JS.API.STREAM.INFO.S", b'{"subjects_filter":">"}', reply=b"me")
+    site.world.send(b"$JS.API.STREAM.DELETE.S", b"", reply=b"deleter")
+    site.world.settle()
+    assert len(site.sent(b"me")) == 1
+
+
+def test_streams_with_thousands_of_subjects_are_listed_in_steps() -> None:
+    site = Site()
+    for name in "ABCDEF":
+        site.create(name, subjects=[f"{name}.{number}" for number in range(4_000)])
+    site.world.send(b"$JS.API.STREAM.NAMES", b'{"subject":"*.7"}', reply=b"slow")
+    site.world.send(b"$JS.API.STREAM.NAMES", b"", reply=b"quick")
+    site.world.settle()
+    order = [each.subject for each in site.world.published if each.subject in (b"slow", b"quick")]
+    assert order == [b"quick", b"slow"]
+    assert json.loads(site.sent(b"slow")[0].payload)["streams"] == list("ABCDEF")
