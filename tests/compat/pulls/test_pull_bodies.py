@@ -6,6 +6,8 @@ import pytest
 from compat_kit import eventually
 from pull_scene import PullScene
 
+from millstream.testing.reference import ServerKind
+
 
 @pytest.mark.parametrize(
     ("body", "messages"),
@@ -127,9 +129,17 @@ def test_the_rest_of_an_ack_that_asks_for_more_is_a_body(scene: PullScene, rest:
     assert scene.info()["ack_floor"]["consumer_seq"] == 1
 
 
-def test_a_request_may_have_its_messages_sent_to_where_requests_go(scene: PullScene) -> None:
+def test_messages_sent_to_where_requests_go_are_requests_on_nats_server_only(
+    scene: PullScene, server_kind: ServerKind
+) -> None:
+    """Here a delivery reaches no service of the server: nobody takes it, and the request ends."""
     scene.consumer()
     scene.publish(*["2"] * 500)
     requests = f"$JS.API.CONSUMER.MSG.NEXT.{scene.stream}.C"
     scene.client.send(f"PUB {requests} {requests} 4\r\n1000\r\n".encode())
+    if server_kind is ServerKind.MILLSTREAM:
+        scene.client.round_trip()
+        assert scene.info()["delivered"]["consumer_seq"] == 0
+        assert scene.info()["num_waiting"] <= 1
+        return
     eventually(lambda: scene.info()["delivered"]["consumer_seq"] == 500, "everything is delivered")
