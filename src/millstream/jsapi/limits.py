@@ -10,7 +10,7 @@ SUBJECTS_PER_PAGE: Final = 100_000  # of STREAM.INFO
 DELETED_LISTED: Final = 100_000  # sequences that STREAM.INFO tells, of all that are gone
 
 # No request, archive or origin moves a stream beyond it; from there on every message finds a sequence.
-LARGEST_SEQ: Final = 2**63 - 1
+LARGEST_SEQ: Final = 2**63
 
 MAX_NAME_BYTES: Final = 255
 MAX_DESCRIPTION_BYTES: Final = 4 * 1024

@@ -171,7 +171,7 @@ def _check_state(state: StreamState) -> None:
     first, last = state.first_seq, state.last_seq
     if state.consumer_count < 0:
         problem = "negative consumer count"
-    elif max(first, last) > LARGEST_SEQ:
+    elif max(first, last) >= LARGEST_SEQ:
         problem = "sequence out of range"
     elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
         problem = "inconsistent message count or sequence range"

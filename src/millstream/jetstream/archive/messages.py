@@ -110,7 +110,7 @@ class MessageLoader:
             raise _too_large(seq)
         if size > self._max_size:
             raise ArchiveError(f"message sequence {seq} exceeds maximum message size")
-        if seq <= self.last_seq or seq > _LARGEST_SEQ:
+        if seq <= self.last_seq or seq >= _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of order")
         if log.index.find(subject) is None:
             self._check_subject(subject, seq)
@@ -145,7 +145,7 @@ class MessageLoader:
 
     def skip_to(self, seq: int, timestamp: int = 0) -> None:
         """Everything up to and including `seq` was used, at a time that may be known."""
-        if seq > _LARGEST_SEQ:
+        if seq >= _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of range")
         if seq > self.log.last_seq:
             last = self.log.last_timestamp
