@@ -332,8 +332,8 @@ def test_a_batch_ends_at_the_pending_bytes_of_a_connection(js: Session, storage:
 
 def test_headers_of_messages_come_before_ours(js: Session) -> None:
     js.create(subjects=SUBJECTS, allow_direct=True)
-    js.publish("a.1", "x", {"Nats-Stream": "mine", "Nats-Sequence": "77", "B": "1", "A": "2"})
-    js.publish("a.1", "", {"Nats-Num-Pending": "5"})
+    js.publish("a.1", "x", {"Nats-Streams": "mine", "Nats-Sequences": "77", "B": "1", "A": "2"})
+    js.publish("a.1", "", {"Nats-Number": "5"})
     js.get("S", {"seq": 1})
     js.get("S", {"seq": 1, "batch": 2})
     js.get("S", {"multi_last": ["a.1"]})

@@ -2,7 +2,7 @@
 
     Authorization: Basic <user:password>      the broker's own users, checked by the broker's own rules
     Authorization: Bearer <token>             its token
-    Authorization: Bearer mrt1.<…>            a ticket, see ``tickets``; the way for nkeys
+    Authorization: Bearer mst1.<…>            a ticket, see ``tickets``; the way for nkeys
     nothing                                   where none are needed, or a certificate stands for a user
 
 A user may read a stream here if it could read any message of it over NATS: it may publish to

@@ -1,7 +1,7 @@
 """Where the endpoint is, told to who asks over NATS, with a ticket for it.
 
     request    $MILLSTREAM.ARROW.INFO, in any account that has JetStream
-    answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mrt1.…", "expires": "2026-…Z",
+    answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mst1.…", "expires": "2026-…Z",
                 "proof": "5b1f…"}
 
 `urls` is empty if the endpoint cannot be reached from where the request came: it listens on the loopback

@@ -1,6 +1,6 @@
 """Tickets: proof for some minutes that somebody is a client of this server.
 
-    mrt1.<claims>.<HMAC-SHA-256 of the claims>        both in base64url
+    mst1.<claims>.<HMAC-SHA-256 of the claims>        both in base64url
 
 A client asks for one over its NATS connection, where it was authenticated in whatever way, and shows it over
 HTTP, where nkeys and certificates cannot be asked for.  It says who it is, not what it may do: that is looked
@@ -23,7 +23,7 @@ import msgspec
 from millstream.broker.auth import Identity
 from millstream.broker.options import ConnectionType
 
-PREFIX: Final = "mrt1."
+PREFIX: Final = "mst1."
 LIFETIME_NS: Final = 5 * 60 * 1_000_000_000
 
 
