@@ -147,6 +147,7 @@ def grow(values: array[int], count: int) -> None:
 def copy(target: Any, at: int, source: Any, start: int, count: int) -> None:
     """``target[at:at + count] = source[start:start + count]``; compiled, both are pointers."""
     if cython.compiled:
-        memcpy(target + at, source + start, count)
+        if count > 0:  # memory of no bytes has no address
+            memcpy(target + at, source + start, count)
     else:
         target[at : at + count] = array("B", source[start : start + count])
