@@ -135,7 +135,7 @@ class Life:
         wrong = 0
         for seq, body in self.acknowledged.items():
             try:
-                wrong += (await streams.get_msg(_SETTLED, seq)).data != body
+                wrong += ((await streams.get_msg(_SETTLED, seq)).data or b"") != body
             except JetStreamError:
                 wrong += 1
         await connection.close()
