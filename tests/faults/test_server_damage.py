@@ -85,7 +85,7 @@ def test_the_store_has_every_kind_of_file(store: Path) -> None:
     names = {str(path.relative_to(folder(store))) for path in folder(store).rglob("*") if path.is_file()}
     assert names == set(KINDS)
     top = {path.name for path in (store / "jetstream").iterdir()}
-    assert top == {"lock", "millstream.json", "$G"}
+    assert top == {"lock", "millstream.json", "millstream.reserve", "$G"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -74,6 +74,7 @@ def test_a_stream_on_a_full_disk_can_be_deleted(disk: Path) -> None:
         caller.create("S")
         fill_up(caller, disk)
         assert "error" not in caller.ask("STREAM.DELETE.S")
+        wait_for(lambda: not list(disk.rglob("deleted/*")))
         caller.create("T")
         assert caller.publish("T.x", b"1")["seq"] == 1
 

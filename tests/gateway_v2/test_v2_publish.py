@@ -163,7 +163,7 @@ async def test_a_request_gets_its_answer(gateway: Gateway) -> None:
 
     async def respond(message: nats.aio.msg.Msg) -> None:
         await connection.publish(
-            message.reply, b"<" + message.data + b">", headers={"Content-Type": "text/x", "A": "1"}
+            message.reply, b"<" + message.data + b">", headers={"Content-Type": "text/csv", "A": "1"}
         )
 
     try:
@@ -171,7 +171,7 @@ async def test_a_request_gets_its_answer(gateway: Gateway) -> None:
         await connection.flush()
         answer = await gateway.http.post(f"/v2/requests/{gateway.subject}", content=b"hi")
         assert (answer.status_code, answer.content) == (200, b"<hi>")
-        assert answer.headers["Content-Type"] == "text/x"
+        assert answer.headers["Content-Type"] == "text/csv"
         assert answer.headers["Millstream-Header-A"] == "1"
     finally:
         await connection.close()

@@ -22,7 +22,7 @@ ODD_BLOCKS = (
     b"NATS/1.0\r\nA: 1\r\nB: 2\r\nA: 3\r\n\r\n",
     b"NATS/1.0\r\nEmpty:\r\nSpaces:   x y  \r\nTab:\tz\r\n\r\n",
     b"NATS/1.0\r\nLatin: \xe4\xf6\r\n\xc3\xa4: \xe2\x82\xac\r\n\r\n",
-    b"NATS/1.0\r\nNats-Stream: not this\r\nNats-Sequence: 99\r\nNats-Subject: q\r\n\r\n",
+    b"NATS/1.0\r\nNats-Streams: not this\r\nNats-Sequences: 99\r\nNats-Subjects: q\r\n\r\n",
     b"NATS/1.0\r\n\r\n",
 )
 
@@ -70,7 +70,7 @@ def test_rows_are_what_was_published(lab: Lab, odd: str) -> None:
         [("A", ["1", "3"]), ("B", ["2"])],
         [("Empty", [""]), ("Spaces", ["x y"]), ("Tab", ["z"])],
         [("Latin", ["��"]), ("ä", ["€"])],
-        [("Nats-Stream", ["not this"]), ("Nats-Sequence", ["99"]), ("Nats-Subject", ["q"])],
+        [("Nats-Streams", ["not this"]), ("Nats-Sequences", ["99"]), ("Nats-Subjects", ["q"])],
         [],
     ]
     assert [row["headers_raw"] for row in found[4:9]] == [*ODD_BLOCKS[:4], b""]
@@ -88,6 +88,19 @@ def test_without_data_payloads_stay_on_the_server(lab: Lab, odd: str) -> None:
     whole = [{name: row[name] for name in columns} for row in rows(lab.options(odd), ALL)]
     for transport in transports_of(lab):
         assert rows(lab.options(odd, transport=transport), columns) == whole, transport
+
+
+def test_headers_that_say_what_the_server_says_are_the_servers(lab: Lab) -> None:
+    """A direct get says in headers which message it is; Millstream leaves out what a publisher says there."""
+    stream = lab.stream(allow_direct=True)
+    block = b"NATS/1.0\r\nNats-Stream: not this\r\nNats-Sequence: 99\r\nNats-Subject: q\r\nA: 1\r\n\r\n"
+    lab.publish(stream, [b"payload"], "odd", block)
+    said = [("Nats-Stream", ["not this"]), ("Nats-Sequence", ["99"]), ("Nats-Subject", ["q"])]
+    for transport in transports_of(lab):
+        [row] = rows(lab.options(stream, transport=transport), ALL)
+        assert (row["stream"], row["seq"], row["subject"]) == (stream, 1, f"{stream}.odd")
+        kept = transport != "direct" or lab.server.kind is not ServerKind.MILLSTREAM
+        assert row["headers"] == [*(said if kept else []), ("A", ["1"])]
 
 
 def test_headers_can_be_left_out(lab: Lab, odd: str) -> None:

@@ -228,7 +228,7 @@ def test_headers_only(js: Scene, push: bool) -> None:
     js.stream()
     js.publish("a", payload=b"x" * 1000)
     js.publish("a", payload=b"", headers="A: 1")
-    js.publish("a", payload=b"abc", headers="A: 1\r\nNats-Msg-Size: 7")
+    js.publish("a", payload=b"abc", headers="A: 1\r\nNats-Msg-Sizes: 7")
     js.publish("a", payload=b"")
     js.listen("d")
     js.consumer(headers_only=True, **({"deliver_subject": "d"} if push else {}))

@@ -11,19 +11,26 @@ from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.server.arrow.announcement import Announcement
 from millstream.server.arrow.tickets import Tickets
 
+REPLY = b"_INBOX.x"
+
 
 def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str = "http") -> dict[str, Any]:
     """The answer to a client at `ip` that reached the server at `sockname`."""
     endpoint: Any = SimpleNamespace(port=8223, scheme=scheme)
     transport = SimpleNamespace(get_extra_info=lambda name: (sockname, 4222))
     client = SimpleNamespace(
-        session=SimpleNamespace(ip=ip, identity=Identity(account="A"), kind=ConnectionType.STANDARD),
+        session=SimpleNamespace(
+            ip=ip,
+            identity=Identity(account="A"),
+            kind=ConnectionType.STANDARD,
+            connect=SimpleNamespace(millstream_key=""),
+        ),
         transport=transport,
     )
     server: Any = SimpleNamespace(broker=SimpleNamespace(authenticator=Authenticator(BrokerOptions())))
     announcement = Announcement(server, Tickets(), options, endpoint)
     account: Any = SimpleNamespace(name="A")
-    return announcement._info(account, client)
+    return announcement._info(account, client, REPLY)
 
 
 @pytest.mark.parametrize(
@@ -59,5 +66,5 @@ def test_a_client_of_another_account_gets_no_ticket() -> None:
     client = SimpleNamespace(session=SimpleNamespace(ip="127.0.0.1", identity=Identity(account="B")))
     announcement = Announcement(None, Tickets(), ArrowOptions(), endpoint)  # type: ignore[arg-type]
     account: Any = SimpleNamespace(name="A")
-    assert announcement._info(account, client) == {"version": 1, "urls": []}
-    assert announcement._info(account, None) == {"version": 1, "urls": []}
+    assert announcement._info(account, client, REPLY) == {"version": 1, "urls": []}
+    assert announcement._info(account, None, REPLY) == {"version": 1, "urls": []}
