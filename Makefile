@@ -92,7 +92,9 @@ $(VENV)/.dev: $(VENV)/.tools
 
 clean:  ## only what `make` has made: a virtual environment without our mark, or a link to one, stays
 	@if [ -f $(VENV)/.tools ] && [ ! -L $(VENV) ]; then rm -rf $(VENV); elif [ -e $(VENV) ]; then echo "$(VENV) stays: make did not make it"; fi
-	rm -rf build/cython build/lib build/lib.* build/temp.* build/bdist.* build/sanitized dist/millstream-* src/millstream.egg-info
+	@if [ ! -L build ]; then rm -rf build/cython build/lib build/lib.* build/temp.* build/bdist.* build/sanitized build/fuzz; fi
+	@if [ ! -L dist ]; then rm -rf dist/millstream-*; fi
+	rm -rf src/millstream.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@for each in build dist; do if [ -d $$each ] && [ ! -L $$each ]; then rmdir $$each 2>/dev/null || echo "$$each stays: it holds other files"; fi; done
 	find src/millstream -name '*.cpython-*.so' -delete
