@@ -46,3 +46,7 @@ class Complaints:
         if count > 1:
             text, arguments = f"{text} (and %d times before)", (*arguments, count - 1)
         self._log.log(level, text, *arguments, exc_info=error)
+
+    def warn(self, text: str, *arguments: Any) -> None:
+        """Log a warning; all with the same `text` are of one kind."""
+        self.tell(text, text, *arguments, level=logging.WARNING)

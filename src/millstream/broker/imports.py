@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.complaints import Complaints
 from millstream.base.ids import secret_token
-from millstream.base.seldom import Seldom
 from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
 from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
 from millstream.protocol import headers
@@ -94,7 +94,7 @@ class Responses(Subscriber):
     def __init__(self, broker: Broker, account: Account) -> None:
         self._broker = broker
         self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
-        self._full = Seldom(_log, lambda: round(broker.now() * 1e9))
+        self._full = Complaints(_log)
         self._prefix = REPLY_PREFIX + secret_token().encode() + b"."
         account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
 
@@ -109,7 +109,7 @@ class Responses(Subscriber):
             if self._pending[oldest].expires > now and len(self._pending) < _MOST_PENDING:
                 break
             if self._pending[oldest].expires > now:
-                self._full.tell(
+                self._full.warn(
                     "%d requests to a service wait for answers: the oldest is forgotten", _MOST_PENDING
                 )
             del self._pending[oldest]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.base.seldom import Seldom
+from millstream.base.complaints import Complaints
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.api import ArchiveApi
 from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
@@ -128,7 +128,7 @@ class Api:
         self._account = account
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
-        self._full = Seldom(_log, account.world.now_ns)
+        self._full = Complaints(_log)
         self._in_steps: deque[tuple[_Call, Steps]] = deque()  # the first one is under way
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
@@ -240,7 +240,7 @@ class Api:
         self._in_steps.append((call, steps))
         if len(self._in_steps) > _MOST_IN_STEPS:
             self._in_steps.pop()
-            self._full.tell("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._full.warn("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
         elif len(self._in_steps) == 1:
             self._account.world.call_soon(self._take_step)
@@ -285,7 +285,7 @@ class Api:
         """Go on when the next commit of it has ended; so many may wait, and the rest is not answered."""
         waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
-            self._full.tell("account %s: too many API requests wait, one is dropped", self._account.name)
+            self._full.warn("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
             return
         waiting.count += 1

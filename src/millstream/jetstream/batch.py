@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
-from millstream.base.seldom import Seldom
 from millstream.jetstream.batch_checks import BatchChecks, requires_more
 from millstream.jetstream.incoming import Incoming
 from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
@@ -58,7 +58,7 @@ class Batches:
         self._stream = stream
         self.staging: Staging = Staging(stream.world.steady_ns)
         self._open = self.staging.open
-        self._full = Seldom(_log, stream.world.now_ns)
+        self._full = Complaints(_log)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -146,7 +146,7 @@ class Batches:
             return True
         more = max(staging.held + size - staging.granted, _GRANTED_AT_ONCE)
         if resources.batch_bytes + more > resources.max_batch_bytes:
-            self._full.tell("stream %s: no memory is left for atomic batches", self._stream.name)
+            self._full.warn("stream %s: no memory is left for atomic batches", self._stream.name)
             return False
         resources.batch_bytes += more
         staging.granted += more

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.seldom import Seldom
+from millstream.base.complaints import Complaints
 from millstream.jetstream import direct_sending as stops
 from millstream.jetstream import reading
 from millstream.jetstream.consumers.flow import Patience
@@ -79,7 +79,7 @@ class DirectBatches:
         self._patience = Patience()
         self._look: Cancel | None = None
         self._planned = False
-        self._told_full = Seldom(_log, stream.world.now_ns)
+        self._told_full = Complaints(_log)
         self._room = _MESSAGES_AT_ONCE  # of this turn
         self._room_bytes = _BYTES_AT_ONCE
 
@@ -87,7 +87,7 @@ class DirectBatches:
         """Whether so many are under way that no other is taken."""
         if len(self._queue) + len(self._late) + len(self._behind) < _MOST_BATCHES:
             return False
-        self._told_full.tell(
+        self._told_full.warn(
             "stream %s: %d direct gets are under way, one is refused", self._stream.name, _MOST_BATCHES
         )
         return True

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.complaints import Complaints
 from millstream.base.ids import nuid
-from millstream.base.seldom import Seldom
 from millstream.jetstream import stream_config
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.contents import Contents
@@ -57,7 +57,7 @@ class ArchiveApi:
         self._server_version = server_version
         self._bodies = Bodies(strict=strict)
         self._under_way: list[Sending | Receiving] = []
-        self._full = Seldom(_log, account.world.now_ns)
+        self._full = Complaints(_log)
         self.handlers: dict[str, Callable[[str, Request], Response | Later]] = {
             "STREAM.SNAPSHOT.*": self.snapshot,
             "STREAM.RESTORE.*": self.restore,
@@ -73,7 +73,7 @@ class ArchiveApi:
         """ApiError if so many are under way that one more has to wait."""
         self._under_way = [each for each in self._under_way if not each.over]
         if sum(isinstance(each, kind) for each in self._under_way) >= most:
-            self._full.tell(
+            self._full.warn(
                 "account %s: %d %ss are under way, one is refused", self._account.name, most, kind.what
             )
             raise ApiError(Err.INSUFFICIENT_RESOURCES)
