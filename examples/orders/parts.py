@@ -1,6 +1,6 @@
 """The programs of the example: started in order, started again when they end, stopped in reverse.
 
-Each is the command a user would type; nothing here knows more about them than their addresses.  A program
+Each is the command a user would type; nothing here knows more about them than how they answer.  A program
 that ends is named in one line (`Part.trouble`) and started again after a pause, while the others go on.
 """
 
@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Sequence
@@ -15,16 +16,12 @@ from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-_STOP_WITHIN_S: Final = 20
-_START_WITHIN_S: Final = 60
+_STOP_WITHIN_S: Final = 40
 _PAUSES_S: Final = (2, 5, 15, 30, 60)  # before the first, second, … new start; the last one repeats
 _SETTLED_S: Final = 5  # a program that ran for so long is not in trouble any more
 _STEADY_S: Final = 120  # a program that ran for so long begins with the first pause again
+_ASK_EVERY_S: Final = 0.05
 _LONGEST_LINE: Final = 1 << 20
-
-
-class PartFailed(Exception):
-    """A program that everything else needs cannot run; the text is one line."""
 
 
 class Part:
@@ -35,55 +32,83 @@ class Part:
         name: str,
         arguments: Sequence[str],
         folder: Path,
-        on_line: Callable[[str], None] | None = None,
         *,
+        answers: Callable[[], bool] = lambda: True,
+        on_start: Callable[[], None] = lambda: None,
+        on_line: Callable[[str], None] | None = None,
         needs: Sequence[str] = (),
         environment: dict[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         self.trouble = ""  # one line; empty while the program runs
+        self.ready = False  # it runs and answers
         self.preparing = bool(needs)
         self._folder = folder
         self._arguments = [sys.executable, "-m", "millstream", *arguments]
+        self._answers = answers
+        self._on_start = on_start
+        self._on_line = on_line
         self._needs = list(needs)  # a command that must have succeeded before
         self._environment = {**os.environ, **(environment or {})}
-        self._on_line = on_line
         self._process: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._log_from = 0  # where the log of the present start begins
 
     def start(self) -> None:
         """Start the program, and start it again whenever it ends."""
         self._keeping = asyncio.create_task(self._keep())
 
+    async def stop(self) -> None:
+        """Ask the program to stop, and kill it if it does not within a time."""
+        self._stopping.set()
+        if self._keeping is not None:
+            await self._keeping
+
+    def kill(self) -> None:
+        """End the program and its children now, in the middle of whatever they do."""
+        self._stopping.set()
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # a session of its own, see start_new_session
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
         failed = 0
-        while True:
+        while not self._stopping.is_set():
             began = loop.time()
             try:
                 await self._run_once()
                 reason = self.last_words()
-            except OSError as error:
-                reason = str(error)
+            except Exception as error:  # a full disk, a folder that is gone: the next try may work
+                reason = str(error) or type(error).__name__
             if loop.time() - began > _STEADY_S:
                 failed = 0
             pause = _PAUSES_S[min(failed, len(_PAUSES_S) - 1)]
             failed += 1
-            self.trouble = f"{self.name} ended, next try in {pause} s: {reason}"
-            await asyncio.sleep(pause)
+            what = f"{self.name} is not installed yet" if self.preparing else f"{self.name} ended"
+            self.trouble = f"{what}, next try in {pause} s: {reason}"
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+            self.trouble = f"{what} and is started again: {reason}"
 
     async def _run_once(self) -> None:
         if self._needs:
-            self.preparing = True
             if await self._execute(self._needs, None) != 0:
                 return
             self._needs = []
             self.preparing = False
-        await self._execute(self._arguments, self._on_line)
+        if not self._stopping.is_set():
+            self._on_start()
+            await self._execute(self._arguments, self._on_line)
 
     async def _execute(self, command: Sequence[str], on_line: Callable[[str], None] | None) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._log_from = log.tell()
             self._process = process = await asyncio.create_subprocess_exec(
@@ -97,15 +122,34 @@ class Part:
                 env=self._environment,
                 limit=_LONGEST_LINE,
             )
-        settled = asyncio.get_running_loop().call_later(_SETTLED_S, self._settle)
+        beside = [asyncio.create_task(self._end_when_asked(process)), asyncio.create_task(self._settle())]
         try:
             if on_line is not None:
                 await self._read(process, on_line)
             return await process.wait()
         finally:
-            settled.cancel()
+            self.ready = False
+            for each in beside:
+                each.cancel()
 
-    def _settle(self) -> None:
+    async def _end_when_asked(self, process: Process) -> None:
+        await self._stopping.wait()
+        with contextlib.suppress(ProcessLookupError):
+            if self.preparing:
+                os.killpg(process.pid, signal.SIGTERM)
+            else:
+                process.terminate()
+            await asyncio.sleep(_STOP_WITHIN_S)  # the task is cancelled when the program has ended
+            os.killpg(process.pid, signal.SIGKILL)
+
+    async def _settle(self) -> None:
+        """Notice when the program answers, and forget the trouble of earlier starts when it stays."""
+        if self.preparing:
+            return
+        while not await asyncio.to_thread(self._answers):  # noqa: ASYNC110
+            await asyncio.sleep(_ASK_EVERY_S)
+        self.ready = True
+        await asyncio.sleep(_SETTLED_S)
         self.trouble = ""
 
     async def _read(self, process: Process, on_line: Callable[[str], None]) -> None:
@@ -119,48 +163,40 @@ class Part:
                 return
             on_line(line.decode(errors="replace").rstrip())
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.returncode is None
-
     def last_words(self) -> str:
         """Return the last line that the program wrote to its log since it was started."""
         with self.log.open("rb") as log:
             log.seek(max(self._log_from, self.log.stat().st_size - 65536))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-        return next((line for line in reversed(lines) if line), f"it said nothing; see {self.log}")
-
-    async def wait_for(self, url: str) -> None:
-        """Return when the program answers over HTTP; raise PartFailed if it ends or stays silent."""
-        try:
-            async with asyncio.timeout(_START_WITHIN_S):
-                while not await asyncio.to_thread(_answers, url):
-                    if self.trouble:
-                        raise PartFailed(f"{self.name} cannot start: {self.last_words()}")
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise PartFailed(f"{self.name} does not answer at {url}; its log is {self.log}") from None
-
-    async def stop(self) -> None:
-        """Ask the program to stop, and kill it if it does not."""
-        process = self._process
-        if process is not None and process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(process.wait(), _STOP_WITHIN_S)
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # its own session, see start_new_session
-                await process.wait()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeping
+        # `make` only says that something failed; the line before says what.
+        told = [line for line in lines if line and not line.startswith("make: ")]
+        return told[-1] if told else f"it said nothing; see {self.log}"
 
 
-def _answers(url: str) -> bool:
+def answers_http(url: str) -> bool:
+    """Tell whether a GET is answered with 200."""
     try:
         with urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def accepts(port: int) -> bool:
+    """Tell whether connections to the port are accepted."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
     except OSError:
         return False
+    return True
+
+
+def is_taken(port: int) -> bool:
+    """Tell whether the port cannot be listened on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return True
+    return False

@@ -18,15 +18,18 @@ import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext, api
-from nats.js.errors import BadRequestError
+from nats.js.errors import BadRequestError, NotFoundError
 
 STREAM: Final = "ORDERS"
 EVENTS: Final = "ORDERS_EVENTS"
+REVENUE: Final = "REVENUE"
+DEAD_LETTERS: Final = "ORDERS_DLQ"
 CONSUMERS: Final = ("NEW", "DISPATCH", "MONITOR")
 MONITOR_SUBJECT: Final = "monitor.ORDERS"
 
@@ -34,10 +37,9 @@ _NAME_IN_USE: Final = 10058  # by a stream with another configuration
 _DUPLICATES_S: Final = 600
 _ITEMS: Final = ("kettle", "lamp", "desk", "chair", "clock", "radio")
 _BATCH: Final = 20
+_AGAIN_S: Final = 1.0
 _MOST_ORDERS: Final = 2**63
-_LETTER_BYTES: Final = (
-    900_000  # of a message's body; with its own headers a larger one is no message any more
-)
+_LETTER_BYTES: Final = 900_000  # of a body; with its own headers a larger one is no message any more
 _FORGOTTEN: Final = 0.02  # of the messages a worker takes, it never acknowledges
 _REFUSED: Final = 0.01  # and of these it says that nobody can handle them
 
@@ -61,9 +63,9 @@ async def open_shop(jetstream: JetStreamContext) -> None:
     )
     # What the pipeline publishes: sales by the minute, and orders that were given up.
     await _keep_stream(
-        jetstream, "REVENUE", subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=_DUPLICATES_S
+        jetstream, REVENUE, subjects=["revenue.*"], max_age=7 * 24 * 3600, duplicate_window=_DUPLICATES_S
     )
-    await _keep_stream(jetstream, "ORDERS_DLQ", subjects=["dlq.>"], duplicate_window=_DUPLICATES_S)
+    await _keep_stream(jetstream, DEAD_LETTERS, subjects=["dlq.>"], duplicate_window=_DUPLICATES_S)
     for name, subject in (("NEW", "ORDERS.received"), ("DISPATCH", "ORDERS.processed")):
         await jetstream.add_consumer(
             STREAM,
@@ -83,6 +85,18 @@ async def open_shop(jetstream: JetStreamContext) -> None:
     )
 
 
+async def is_complete(jetstream: JetStreamContext) -> bool:
+    """Tell whether nobody has deleted a stream or a consumer of the shop."""
+    try:
+        for name in (STREAM, EVENTS, REVENUE, DEAD_LETTERS):
+            await jetstream.stream_info(name)
+        for name in CONSUMERS:
+            await jetstream.consumer_info(STREAM, name)
+    except NotFoundError:
+        return False
+    return True
+
+
 async def _keep_stream(jetstream: JetStreamContext, name: str, **config: Any) -> None:
     """Make it, or bring one that an earlier version of this example made up to date."""
     try:
@@ -91,23 +105,6 @@ async def _keep_stream(jetstream: JetStreamContext, name: str, **config: Any) ->
         if refused.err_code != _NAME_IN_USE:
             raise
         await jetstream.update_stream(name=name, **config)
-
-
-@contextlib.asynccontextmanager
-async def sample_traffic(connection: Client, orders_per_second: float) -> "AsyncIterator[Traffic]":
-    """Customers and workers while the context lasts; nobody if nothing is ordered."""
-    traffic = Traffic(connection, orders_per_second)
-    if orders_per_second <= 0:
-        yield traffic
-        return
-    people = asyncio.create_task(traffic.run())
-    try:
-        yield traffic
-    finally:
-        traffic.over = True
-        people.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await people
 
 
 class BadOrder(Exception):
@@ -128,43 +125,63 @@ def read_order(data: bytes) -> dict[str, Any]:
     return order
 
 
+def one_line(what: str, error: Exception) -> str:
+    """Return what went wrong, and why, without line breaks."""
+    return " ".join(f"{what}: {type(error).__name__}: {error}".split())
+
+
 class Traffic:
     """Customers who order, and workers who handle what they ordered."""
 
-    def __init__(self, connection: Client, orders_per_second: float) -> None:
-        self._connection = connection
-        self._jetstream = connection.jetstream()
+    def __init__(self, orders_per_second: float, *, clumsy: bool = True) -> None:
         self._rate = orders_per_second
+        self._clumsy = clumsy  # workers forget and refuse some orders
         self._chance = random.Random()
-        self.watched = 0
-        self.trouble = (
-            ""  # the last error of a customer or worker, in one line; empty when work is done again
-        )
-        self.over = False  # a cancel alone may be lost: nats-py can take it for the end of a wait
+        self.trouble = ""  # the last error of a customer or worker, until work is done again
+        self._over = asyncio.Event()  # a cancel alone may be lost: nats-py can take it for the end of a wait
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        await self._connection.subscribe(MONITOR_SUBJECT, cb=self._watch)
-        async with asyncio.TaskGroup() as people:
-            people.create_task(self._again_and_again(self._customer))
-            people.create_task(self._again_and_again(lambda: self._worker("NEW", "ORDERS.processed")))
-            people.create_task(self._again_and_again(lambda: self._worker("DISPATCH", "ORDERS.completed")))
+    @contextlib.asynccontextmanager
+    async def on(self, connection: Client) -> AsyncIterator[None]:
+        """Have customers and workers while the context lasts; nobody if nothing is ordered."""
+        if self._rate <= 0:
+            yield
+            return
+        self._connection, self._jetstream = connection, connection.jetstream()
+        self._over.clear()
+        people = [
+            asyncio.create_task(self._again_and_again(work))
+            for work in (
+                self._watch,
+                self._customer,
+                partial(self._worker, "NEW", "ORDERS.processed"),
+                partial(self._worker, "DISPATCH", "ORDERS.completed"),
+            )
+        ]
+        try:
+            yield
+        finally:
+            self._over.set()
+            for each in people:
+                each.cancel()
+            await asyncio.wait(people)
 
     async def _again_and_again(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begin `work` anew after a pause, whatever it met: the server may be away, or refuse a message."""
-        while not self.over:
+        while not self._over.is_set():
             try:
                 await work()
             except Exception as error:
-                self.trouble = f"sample traffic: {type(error).__name__}: {error}".splitlines()[0]
-                await asyncio.sleep(1)
+                self.trouble = one_line("sample traffic", error)
+            await asyncio.sleep(_AGAIN_S)
 
-    async def _watch(self, message: Msg) -> None:
-        self.watched += 1
+    async def _watch(self) -> None:
+        """Receive what MONITOR delivers, as somebody who looks on would."""
+        await self._connection.subscribe(MONITOR_SUBJECT, cb=_look_on)
+        await self._over.wait()
 
     async def _customer(self) -> None:
         number = self._chance.randrange(10**6) * 1000
-        while not self.over:
+        while not self._over.is_set():
             number += 1
             order = {
                 "order": number,
@@ -177,14 +194,14 @@ class Traffic:
 
     async def _worker(self, consumer: str, next_step: str) -> None:
         work = await self._jetstream.pull_subscribe_bind(consumer, stream=STREAM)
-        while not self.over:
+        while not self._over.is_set():
             try:
                 messages = await work.fetch(_BATCH, timeout=5)
             except TimeoutError:  # nats-py's own, or Python's: there was no work
                 continue
             self.trouble = ""
             for message in messages:
-                mood = self._chance.random()
+                mood = self._chance.random() if self._clumsy else 1.0
                 if mood < _REFUSED:
                     await message.term()
                 elif mood > _FORGOTTEN:
@@ -225,3 +242,6 @@ class Traffic:
     async def _send(self, subject: str, body: bytes, message_id: str) -> None:
         """Publish with an id, so that an order that is handled twice is stored once."""
         await self._jetstream.publish(subject, body, headers={"Nats-Msg-Id": message_id})
+
+
+async def _look_on(message: Msg) -> None: ...
