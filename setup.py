@@ -9,7 +9,10 @@ import os
 import runpy
 import sys
 import threading
+import time
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -28,11 +31,30 @@ else:
     LINK_FLAGS = []
 
 
+TRANSLATION: dict[str, Any] = {
+    "build_dir": "build/cython",
+    "include_path": ["src"],
+    "quiet": True,
+    "compiler_directives": {
+        "language_level": 3,
+        # Types come from the .pxd beside each module, never from annotations: an annotation
+        # `x: int` must keep meaning a Python int of any size.
+        "annotation_typing": False,
+        # What is unreachable when compiled (`if not cython.compiled`) is there on purpose.
+        "warn.unreachable": False,
+        # Nothing compiled is pickled; the code for it is a fifth of what the C compiler would get.
+        "auto_pickle": False,
+        # Functions of compiled modules are plain functions of C, without a signature for `inspect`.
+        "binding": False,
+    },
+}
+SAY_EVERY_S = 3.0
+
+
 def extensions() -> list[Extension]:
+    """Return the modules to compile, as their Python source."""
     if os.environ.get(build["PURE_SWITCH"]) == "1":
         return []
-    from Cython.Build import cythonize
-
     modules = [
         Extension(
             name,
@@ -42,36 +64,59 @@ def extensions() -> list[Extension]:
         )
         for name in build["COMPILED_MODULES"]
     ]
-    return cythonize(
-        modules,
-        build_dir="build/cython",
-        include_path=["src"],
-        nthreads=os.cpu_count() or 1,
-        quiet=True,
-        # Types come from the .pxd beside each module, never from annotations: an annotation
-        # `x: int` must keep meaning a Python int of any size.
-        # What is unreachable when compiled (`if not cython.compiled`) is there on purpose.
-        compiler_directives={"language_level": 3, "annotation_typing": False, "warn.unreachable": False},
-    )
+    # The large ones first, so that no core waits for the last one.
+    return sorted(modules, key=lambda module: Path(module.sources[0]).stat().st_size, reverse=True)
 
 
 class Compile(build_ext):
-    """Compiles, and says how far it is: it takes a minute, and the C compiler says nothing."""
+    """Translates each module to C and compiles that, several at a time, and says how far it is.
 
-    done = 0
+    Cython is Python, so it runs in processes; the C compiler is a process, so threads wait for it.
+    """
+
+    translators: Executor
     counting = threading.Lock()
+    missing = 0  # modules that were not there before
+    compiled = 0
+    checked = 0  # modules that are up to date now
+    said = 0.0
+
+    def build_extensions(self) -> None:
+        if not self.extensions:
+            return
+        from Cython.Build import cythonize
+
+        self.missing = sum(not Path(self.get_ext_fullpath(ext.name)).exists() for ext in self.extensions)
+        if self.missing:
+            self.say(f"compiling {self.missing} modules")
+        with ProcessPoolExecutor(self.parallel) as self.translators:
+            self.translators.submit(cythonize, [], **TRANSLATION).result()  # forks before there are threads
+            super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
-        stale = not Path(self.get_ext_fullpath(ext.name)).exists()
+        from Cython.Build import cythonize
+
+        [translated] = self.translators.submit(cythonize, [ext], **TRANSLATION).result()
+        ext.sources = translated.sources
+        path = Path(self.get_ext_fullpath(ext.name))
+        before = path.stat().st_mtime_ns if path.exists() else 0
         super().build_extension(ext)
         with self.counting:
-            self.done += 1
-            if stale and (self.done % 10 == 0 or self.done == len(self.extensions)):
-                print(f"compiled {self.done} of {len(self.extensions)} modules", file=sys.stderr, flush=True)
+            self.checked += 1
+            self.compiled += path.stat().st_mtime_ns != before
+            last = self.checked == len(self.extensions)
+            if self.compiled and (last or time.monotonic() - self.said > SAY_EVERY_S):
+                total = f" of {self.missing}" if self.missing else ""
+                self.say(f"compiled {self.compiled}{total} modules")
+
+    def say(self, text: str) -> None:
+        self.said = time.monotonic()
+        print(text, file=sys.stderr, flush=True)
 
 
-setup(
-    ext_modules=extensions(),
-    cmdclass={"build_ext": Compile},
-    options={"build_ext": {"parallel": os.cpu_count() or 1}},
-)
+if __name__ == "__main__":  # a process of Cython's may import this file
+    setup(
+        ext_modules=extensions(),
+        cmdclass={"build_ext": Compile},
+        options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    )

@@ -12,6 +12,7 @@ import pytest
 
 import millstream
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
+from millstream.testing.patience import PATIENCE_S
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -22,7 +23,12 @@ def run(code: str, source: Path, *, pure: str | None) -> subprocess.CompletedPro
     if pure is not None:
         environment[PURE_SWITCH] = pure
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 

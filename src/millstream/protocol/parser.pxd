@@ -49,12 +49,21 @@ cdef class Parser:
     cdef bytes _buf
     cdef Py_ssize_t _position
     cdef Py_ssize_t _end
-    cdef bytearray _pieces
+    cdef bytes _chunk
+    cdef Py_ssize_t _taken
+    cdef object _frame
     cdef Py_ssize_t _missing
 
     cpdef feed(self, bytes data)
-    @cython.locals(p="const unsigned char*", i=Py_ssize_t, n=Py_ssize_t, c="unsigned char")
+    @cython.locals(found=int)
     cpdef int next(self) except? -1
+    @cython.locals(data=bytes, taken=Py_ssize_t, end=Py_ssize_t)
+    cdef bint _advance(self) except -1
+    @cython.locals(have=Py_ssize_t, count=Py_ssize_t)
+    cdef bint _fill(self, bytes data, Py_ssize_t taken) except -1
+    cdef void _use_up(self, Py_ssize_t taken) noexcept
+    @cython.locals(p="const unsigned char*", n=Py_ssize_t, c="unsigned char")
+    cdef int _parse(self, Py_ssize_t i) except? -1
     cpdef bytes subject(self)
     @cython.locals(p="const unsigned char*", s="const unsigned char*", i=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t)
     cpdef bint subject_is(self, bytes subject)
@@ -75,6 +84,7 @@ cdef class Parser:
     cdef Py_ssize_t _end_of_arguments(self, Py_ssize_t start, Py_ssize_t line_end) except? -1
     cdef int _keep_word(self, Py_ssize_t word_end) except? -1
     cdef int _cut_line(self, Py_ssize_t line_start) except? -1
+    @cython.locals(start=Py_ssize_t, have=Py_ssize_t)
     cdef int _cut_body(self, Py_ssize_t missing) except? -1
     @cython.locals(first=int, second=int, found=int)
     cdef int _control(self, Py_ssize_t i) except? -1

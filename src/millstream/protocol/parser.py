@@ -9,10 +9,10 @@ takes a copy.
     PUB orders.eu inbox.1 5\\r\\nhello\\r\\n
         ^subject  ^reply        ^body        (offsets into `frame.buf`)
 
-A frame cut in two by a read boundary is put together here: a cut argument line is parsed anew when
-more arrives (it is at most ``max_control_line`` long), and a cut body is only counted until all of
-it has come.  So a body is looked at once, or twice if the cut is inside its CRLF, whatever the sizes
-of the reads.
+A frame cut in two by a read boundary is put together here, and nothing else is copied: of the next
+chunk only the rest of that line or body is taken, then parsing goes on where the chunk lies.  A cut
+argument line is parsed anew when more arrives (it is at most ``max_control_line`` long); the room for a
+cut body is made once, and filled by the chunks that follow, whatever their sizes.
 
 The rules are nats-server's, including its odd ones: a bare LF ends a line, ``CONNECT{}`` needs no
 blank, whatever follows ``PING`` on its line is ignored.  The arguments begin with the first byte that is
@@ -25,6 +25,13 @@ write may have it: such a message is found as ``UNCLEAN_PUB`` and reaches nobody
 
 import re
 from enum import IntEnum
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.libc.string import memcpy
 
 
 class Op(IntEnum):
@@ -128,31 +135,83 @@ class Parser:
         self._buf = b""
         self._position = 0
         self._end = 0
-        self._pieces = bytearray()  # of a frame whose body has not come entirely
+        self._chunk = b""  # what was fed last
+        self._taken = 0  # how much of it is in `_buf`, or was
+        self._frame: Any = b""  # room for a frame whose body has not come entirely
         self._missing = 0  # bytes until it has
 
     def feed(self, data: bytes) -> None:
-        """Take the next chunk.  Only when ``next`` has returned ``NEED_MORE`` for the last one."""
-        if self._missing > 0:
-            self._pieces += data  # one buffer: a body in tiny reads must not cost an object for each
-            self._missing -= len(data)
-            if self._missing > 0:
-                return
-            self._missing = 0
-            data = bytes(self._pieces)
-            self._pieces = bytearray()
-        elif self._position < self._end:
-            data = self._buf[self._position : self._end] + data
-        self._buf = data
-        self._position = 0
-        self._end = len(data)
+        """Take the next chunk; what is left of the last one comes before it."""
+        self._chunk = data if self._taken >= len(self._chunk) else self._chunk[self._taken :] + data
+        self._taken = 0
 
     def next(self) -> int:
         """The code of the next operation; see ``Op``."""
-        i = self._position
+        while True:
+            if self._position < self._end and self._missing == 0:
+                found = self._parse(self._position)
+                if found != _NEED_MORE:
+                    return found
+            if not self._advance():
+                if self._position >= self._end and self._missing == 0:
+                    self._buf = self.frame.buf = b""  # an idle connection keeps no chunk
+                return _NEED_MORE
+
+    def _advance(self) -> bool:
+        """Bring more of the chunk into `_buf`; returns False if that needs another chunk."""
+        data = self._chunk
+        taken = self._taken
+        if taken >= len(data):
+            return False
+        if self._missing > 0:
+            return self._fill(data, taken)
+        if self._position < self._end:  # a line was cut: its rest is enough
+            end = data.find(b"\n", taken) + 1
+            if end == 0:
+                end = len(data)
+            self._buf = self._buf[self._position : self._end] + data[taken:end]
+            self._position = 0
+            self._end = len(self._buf)
+            self._use_up(end)
+        else:
+            self._buf = data
+            self._position = taken
+            self._end = len(data)
+            self._use_up(self._end)
+        return True
+
+    def _fill(self, data: bytes, taken: int) -> bool:
+        """Copy what belongs to the cut frame; returns False if it is not whole and may still become so."""
+        have = len(self._frame) - self._missing
+        count = len(data) - taken
+        if count > self._missing:
+            count = self._missing
+        if cython.compiled:
+            memcpy(PyBytes_AS_STRING(self._frame) + have, PyBytes_AS_STRING(data) + taken, count)
+        else:
+            self._frame[have : have + count] = data[taken : taken + count]
+        self._missing -= count
+        self._use_up(taken + count)
+        have += count
+        if self._missing > 1 or (self._missing == 1 and self._frame[have - 1] == _CR):
+            return False
+        # Whole, or its CRLF is none: then there is nothing to wait for.
+        self._buf = self._frame if cython.compiled else bytes(self._frame)
+        self._frame = b""
+        self._position = 0
+        self._end = have
+        self._missing = 0
+        return True
+
+    def _use_up(self, taken: int) -> None:
+        """Everything before `taken` was taken from the chunk; one that is used up is not kept."""
+        self._taken = taken
+        if taken >= len(self._chunk):
+            self._chunk = b""
+
+    def _parse(self, i: int) -> int:
+        """The code of the operation at `i`, or NEED_MORE if it is cut."""
         n = self._end
-        if i >= n or self._missing > 0:
-            return _NEED_MORE
         p = self._buf
         c = p[i] | _LOWER
         if self.connect_first and c != 0x63:  # c
@@ -190,7 +249,7 @@ class Parser:
 
     def has_rest(self) -> bool:
         """Whether unparsed bytes are left (a frame cut short, or a parser that was stopped)."""
-        return self._position < self._end or self._missing > 0
+        return self._position < self._end or self._missing > 0 or self._taken < len(self._chunk)
 
     def body_is_cut(self) -> bool:
         """Whether the line of a message has come, but not all of its body; the subject is known."""
@@ -293,11 +352,9 @@ class Parser:
         i += 1
         end = i + size
         if end + 2 > n:
-            if end >= n:
-                return self._cut_body(end + 1 - n)
-            if p[end] != _CR:
+            if end < n and p[end] != _CR:
                 return _BAD_BODY
-            return self._cut_body(1)
+            return self._cut_body(end + 2 - n)
         if p[end] != _CR or p[end + 1] != _LF:
             return _BAD_BODY
         frame.buf = self._buf
@@ -335,7 +392,14 @@ class Parser:
         return _NEED_MORE
 
     def _cut_body(self, missing: int) -> int:
-        self._pieces = bytearray(self._buf[self._position : self._end])
+        """Make room for the whole frame; the start of it moves there."""
+        start = self._position
+        have = self._end - start
+        if cython.compiled:
+            self._frame = PyBytes_FromStringAndSize(cython.NULL, have + missing)
+            memcpy(PyBytes_AS_STRING(self._frame), PyBytes_AS_STRING(self._buf) + start, have)
+        else:
+            self._frame = bytearray(self._buf[start : self._end]) + bytes(missing)
         self._missing = missing
         self._position = self._end
         return _NEED_MORE

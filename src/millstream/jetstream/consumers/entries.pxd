@@ -67,4 +67,4 @@ cdef class EntryReader:
     @cython.locals(rows=list, left="unsigned long long", times="unsigned long long")
     cdef list _redelivered(self, unsigned long long sseq)
 
-cdef inline long long _signed(unsigned long long value) noexcept
+cdef long long _signed(unsigned long long value) noexcept
