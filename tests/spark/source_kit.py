@@ -20,6 +20,7 @@ from millstream.jsapi.errors import Err
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.errors import ApiRefused
@@ -37,7 +38,9 @@ class Lab:
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
         options = LinkOptions(
-            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+            servers=parse_servers(server.client_url),
+            connect_timeout_s=PATIENCE_S,
+            request_timeout_s=PATIENCE_S,
         )
         self.link = BlockingLink(options)
         self.link.connect()

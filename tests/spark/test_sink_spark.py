@@ -35,7 +35,6 @@ def stored(lab: Lab, stream: str) -> list[tuple[str, dict[str, str], bytes]]:
     return found
 
 
-@pytest.mark.patient
 def test_a_table_is_written_and_overwritten(
     spark: Any, lab: Lab, sink: Callable[..., dict[str, str]]
 ) -> None:

@@ -196,7 +196,6 @@ def test_a_stream_that_was_created_again_is_not_purged_for_the_old_one(
     assert lab.state(stream)["messages"] == 0
 
 
-@pytest.mark.patient
 def test_a_durable_that_was_deleted_is_made_again_where_the_query_stands(lab: Lab, query: MakeQuery) -> None:
     stream = lab.stream()
     lab.fill(stream, 4)

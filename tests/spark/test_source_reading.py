@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -300,18 +299,11 @@ def test_a_missing_stream_is_named(lab: Lab) -> None:
         rows(lab.options(subscribePattern="NOPE.*"))
 
 
-def test_a_server_that_is_not_there_is_named(free_port: int) -> None:
-    address = f"nats://127.0.0.1:{free_port}"
-    options = {"nats.servers": address, "subscribe": "X", "fetchTimeout": "10ms"}
-    with pytest.raises(SourceUnavailable, match=f"no connection to {address}.*refused"):
+def test_a_server_that_is_not_there_is_named() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    options = {"nats.servers": f"nats://{address}", "subscribe": "X", "fetchTimeout": "10ms"}
+    with pytest.raises(SourceUnavailable, match=f"cannot connect to {address}: .*refused"):
         rows(options)
-
-
-@pytest.fixture
-def free_port() -> Iterator[int]:
-    with socket.socket() as held:  # bound but not listening: nobody else gets it, and nobody answers
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
 
 
 def test_credentials_decide(own_server: Callable[..., ServerProcess]) -> None:
@@ -329,12 +321,10 @@ def test_credentials_decide(own_server: Callable[..., ServerProcess]) -> None:
         link.api("STREAM.CREATE.O", {"name": "O", "subjects": ["o"], "allow_direct": True})
         link.request("o", b"x")
     assert len(rows(ann)) == 1
-    with pytest.raises(
-        NotAllowed, match=r"the credentials were refused: .*Authorization Violation"
-    ) as refused:
+    with pytest.raises(NotAllowed, match="refused the credentials: Authorization Violation") as refused:
         rows(ann | {"nats.password": "wrong-secret"})
     assert "wrong-secret" not in str(refused.value)
-    with pytest.raises(NotAllowed, match="credentials were refused"):
+    with pytest.raises(NotAllowed, match="asks for credentials, and none were given"):
         rows(base)
     bob = ann | {"nats.user": "bob"}
     with pytest.raises(NotAllowed, match=r"CONSUMER.CREATE.*transport=direct reads without a consumer"):
@@ -437,5 +427,5 @@ def test_a_line_that_breaks_all_the_time_ends_with_its_cause(lab: Lab, line: Pro
     reader = source_of(options).reader(schema_of(("seq",)))
     [partition] = reader.partitions()
     line.call(line.proxy.stop())
-    with pytest.raises(SourceUnavailable, match="no connection to nats://127"):
+    with pytest.raises(SourceUnavailable, match=r"cannot connect to 127\.0\.0\.1:.*refused"):
         list(reader.read(partition))

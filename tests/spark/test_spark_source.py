@@ -93,7 +93,6 @@ def test_sql_reads_a_view(spark: Any, millstream_lab: Lab) -> None:
     assert (row.n, row.last) == (3, 7)
 
 
-@pytest.mark.patient
 def test_filters_are_pushed_down_and_change_no_result(spark: Any, lab: Lab) -> None:
     stream = lab.stream()
     lab.fill(stream, 60)
@@ -122,7 +121,6 @@ def test_filters_are_pushed_down_and_change_no_result(spark: Any, lab: Lab) -> N
 # -- streaming ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.patient
 def test_runs_of_available_now_put_each_message_into_the_table_once(
     spark: Any, lab: Lab, checkpoint: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """Spark's own programs on loopback: a master, a worker, a Connect server, and commands."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -28,14 +27,6 @@ def environment(**more: str) -> dict[str, str]:
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **more,
     }
-
-
-def free_port() -> int:
-    """One that was free just now: Spark says its own only in words for people."""
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port
 
 
 class Program:

@@ -19,7 +19,7 @@ from millstream.spark.writing.identity import TaskIdentity
 
 COUNT = 1000
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")

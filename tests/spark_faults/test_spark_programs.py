@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from death_kit import Streams, exactly_once, wait_until
-from program_kit import BIN, Program, free_port, run
+from program_kit import BIN, Program, run
 
+from millstream.testing.ports import free_ports
 from millstream.testing.reference import ServerKind, ServerProcess
 
 COUNT = 300
@@ -28,7 +29,7 @@ def streams() -> Iterator[Streams]:
 
 
 def test_a_standalone_cluster_runs_the_archive_job(streams: Streams, tmp_path: Path) -> None:
-    master = f"spark://127.0.0.1:{(port := free_port())}"
+    master = f"spark://127.0.0.1:{(port := free_ports(1)[0])}"
     file = tmp_path / "archive.toml"
     file.write_text(
         f"""
@@ -68,7 +69,7 @@ max_rows = 100
 
 
 def test_a_client_of_spark_connect_reads_and_copies_a_stream(streams: Streams, tmp_path: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     with Program(
         tmp_path, "connect", "spark-submit",
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",

@@ -11,6 +11,7 @@ from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline
 from millstream.spark.pipeline.runner import PipelineRun
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.blocking_publisher import BlockingPublisher
@@ -26,7 +27,9 @@ class Broker:
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
         options = LinkOptions(
-            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+            servers=parse_servers(server.client_url),
+            connect_timeout_s=PATIENCE_S,
+            request_timeout_s=PATIENCE_S,
         )
         self._link = BlockingLink(options)
         self._link.connect()
@@ -101,7 +104,7 @@ def brokers() -> Iterator[Callable[[ServerKind], Broker]]:
 
     def get(kind: ServerKind) -> Broker:
         if kind not in started:
-            started[kind] = Broker(ServerProcess(kind, jetstream=True, start_timeout_s=60).start())
+            started[kind] = Broker(ServerProcess(kind, jetstream=True, start_timeout_s=PATIENCE_S).start())
         return started[kind]
 
     yield get

@@ -27,7 +27,6 @@ def sequences(table: Path) -> list[int]:
     return sorted(pq.read_table(table, columns=["seq"]).column("seq").to_pylist())
 
 
-@pytest.mark.patient
 def test_a_stream_is_archived_batch_by_batch_and_verified(spark, both, run_pipeline, tmp_path) -> None:
     stream = both.create("ARCHIVED", "archived.>")
     table = tmp_path / "table"

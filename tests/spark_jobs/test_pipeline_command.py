@@ -124,7 +124,7 @@ def test_a_stopped_driver_says_so_and_goes_on_exactly(pipeline: tuple[Path, Path
     driver.wait_until(lambda: table.exists() and batches(table) >= 3)
     assert driver.end(signal.SIGTERM) == 0
     lines = [json.loads(line) for line in driver.log.read_text().splitlines() if line.startswith("{")]
-    assert lines[0]["state"] == "running"
+    assert [line["state"] for line in lines if line["state"] != "running"] == ["starting", "stopped"]
     assert lines[-1]["state"] == "stopped"
     assert any(line["lag"].get("LONG", 0) > 0 for line in lines)
     assert batches(table) < MESSAGES // 150
@@ -151,31 +151,65 @@ def test_kills_at_any_moment_lose_and_double_nothing(pipeline: tuple[Path, Path]
     assert sequences(table) == list(range(1, MESSAGES + 1))
 
 
+def told(*arguments: str, **environment: str) -> tuple[int, str, list[str]]:
+    """Run the command without servers in the environment: code, standard output, lines of standard error."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, env=ours | environment
+    )
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
 def test_a_wrong_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text('[[job]]\nkind = "archive"\nname = "a"\nstrems = ["A"]\ntable = "t"\ntriger = "1s"\n')
-    done = subprocess.run(command("check", str(file)), capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        f'{file}: job "a": unknown key "strems"; did you mean "streams"?',
-        f'{file}: job "a": unknown key "triger"; did you mean "trigger"?',
-    ]
+    assert told("check", str(file)) == (
+        1,
+        "",
+        [
+            f'millstream: {file}:4: job "a": unknown key "strems"; did you mean "streams"?',
+            f'millstream: {file}:6: job "a": unknown key "triger"; did you mean "trigger"?',
+        ],
+    )
     file.write_text('[[job]]\nkind = "archive"\nname = "a"\nstreams = ["A"]\ntable = "t"\n')
-    good = subprocess.run(command("check", str(file)), capture_output=True, text=True, check=False)
-    assert (good.returncode, good.stdout) == (0, f"{file}: 1 jobs, no problems\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NATS_")}
-    run = subprocess.run(
-        command("run", str(file)), capture_output=True, text=True, check=False, env=environment
+    code, output, lines = told("check", str(file))
+    assert (code, output) == (0, f"{file}: 1 jobs, no problems\n")
+    nobody = "the server was not asked: the file has no [nats] servers, and NATS_URL is not set"
+    assert lines == [f"millstream: {file}: {nobody}"]
+    missing = f'millstream: {file}: [nats] key "servers" is missing, and so is NATS_URL'
+    assert told("run", str(file)) == (1, "", [missing])
+    other = told("run", str(file), "--job", "b", NATS_URL="nats://127.0.0.1:1")
+    assert other == (2, "", [f'millstream: {file}: there is no job "b"; there are a'])
+
+
+@pytest.mark.xdist_group("spark")  # one JVM at a time
+def test_a_job_that_fails_is_one_line_and_the_stacks_are_in_a_file(millstream, tmp_path: Path) -> None:
+    millstream.create("ORDERS", "orders.>")
+    millstream.publish([("orders.new", b"no json", {})])
+    file = tmp_path / "fails.toml"
+    file.write_text(
+        f"""
+checkpoint = "{tmp_path}/checkpoint"
+[nats]
+servers = ["{millstream.server.client_url}"]
+[spark]
+master = "local[1]"
+conf = {{ "spark.driver.memory" = "1g" }}
+[[job]]
+kind = "transform"
+name = "large"
+trigger = "once"
+sql = "select value.id from orders"
+input.orders = {{ streams = ["ORDERS"], json = "id long" }}
+output = {{ subject = "orders.large" }}
+"""
     )
-    assert (run.returncode, run.stderr) == (
-        2,
-        f'{file}: [nats] key "servers" is missing, and so is NATS_URL\n',
-    )
-    other = subprocess.run(
-        command("run", str(file), "--job", "b"),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**environment, "NATS_URL": "nats://127.0.0.1:1"},
-    )
-    assert (other.returncode, other.stderr) == (2, f'{file}: there is no job "b"; there are a\n')
+    log = tmp_path / "spark.log"
+    code, output, lines = told("run", str(file), "--spark-log", str(log))
+    reason = "stream ORDERS, sequence 1: the payload is not JSON of the form id long"
+    assert lines == [
+        f"starting Spark, which takes a while; its output goes to {log}",
+        f'millstream: {file}:8: job "large": {reason} (output of Spark: {log})',
+    ]
+    assert (code, output) == (1, "large (transform): starting\nlarge (transform): failed\n")
+    assert "\tat org.apache.spark" in log.read_text()

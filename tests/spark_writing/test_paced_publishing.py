@@ -9,6 +9,7 @@ import pytest
 
 from millstream.spark.connecting import close_idle_links
 from millstream.spark.jobs.pacing import Pace, publish_paced
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.options import LinkOptions, parse_servers
@@ -31,7 +32,7 @@ def test_a_new_worker_connects_by_itself(shared_server: Callable[..., ServerProc
         "time": datetime.now(UTC),
     }
     options = LinkOptions(
-        servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+        servers=parse_servers(server.client_url), connect_timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S
     )
     with BlockingLink(options) as link:
         link.api("STREAM.CREATE.PACED", {"name": "PACED", "subjects": ["paced.>"]})

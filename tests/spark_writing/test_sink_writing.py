@@ -21,6 +21,7 @@ from millstream.spark.writing import checks
 from millstream.spark.writing.bad_rows import BadRow
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.spark.writing.plain import PlainWriter
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.options import LinkOptions, parse_servers
@@ -44,7 +45,9 @@ class Lab:
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
         options = LinkOptions(
-            servers=parse_servers(server.client_url), connect_timeout_s=60.0, request_timeout_s=60.0
+            servers=parse_servers(server.client_url),
+            connect_timeout_s=PATIENCE_S,
+            request_timeout_s=PATIENCE_S,
         )
         self.link = BlockingLink(options)
         self.link.connect()

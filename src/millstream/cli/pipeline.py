@@ -1,68 +1,133 @@
 """`millstream pipeline`: run a file of Spark jobs, or check it.
 
-Exit codes: 0 done or stopped by a signal, 1 a job failed or `verify` found a difference, 2 a wrong file.
+Both look for what is wrong where it is cheap first: in the file, then at the server, then with Spark.
 """
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
-from millstream.base.errors import MillstreamError
+from millstream.cli.endings import FAILED, UsageError, need, tell
+
+PACKAGES: Final = ("pandas", "pyarrow", "pyspark")  # of the extra
 
 app = typer.Typer(
     help="Run jobs on Spark over streams: archive, replay, transform, analytics, dead letters, verify.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-File = Annotated[Path, typer.Argument(help="The pipeline, in TOML.", metavar="FILE")]
+File = Annotated[Path, typer.Argument(help="The pipeline, in TOML.", metavar="FILE", show_default=False)]
+LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--spark-log",
+        metavar="FILE",
+        help="Where the output of Spark goes; a temporary file, which is kept if a job fails, if not given.",
+    ),
+]
 
 
 @app.command()
-def check(file: File) -> None:
-    """Check a pipeline file without starting anything."""
-    pipeline = _load(file, require_connection=False)
-    typer.echo(f"{file}: {len(pipeline.job)} jobs, no problems")
+def check(file: File, spark_log: LogFile = None) -> None:
+    """Find what is wrong with a pipeline: in its file, at its server, in its SQL.
+
+    Nothing is read or written. The server is asked if the file or NATS_URL names one. Spark is started only
+    for the SQL and the schemas of `transform` jobs.
+    """
+    from millstream.spark.pipeline.check import needs_spark
+    from millstream.spark.pipeline.server_check import check_server
+
+    source = _Source.read(file)
+    wrong = 0
+    nats = source.connection(required=False)
+    if nats is None:
+        tell(f"{file}: the server was not asked: the file has no [nats] servers, and NATS_URL is not set")
+    else:
+        wrong += source.report(check_server(source.pipeline, nats))
+    if needs_spark(source.pipeline):
+        wrong += source.report(_sql_problems(source, spark_log))
+    if wrong:
+        raise typer.Exit(FAILED)
+    typer.echo(f"{file}: {len(source.pipeline.job)} jobs, no problems")
 
 
 @app.command()
 def run(
     file: File,
-    master: Annotated[str | None, typer.Option(help="Spark master, instead of the file's.")] = None,
-    job: Annotated[list[str] | None, typer.Option(help="Only this job; may be given again.")] = None,
-    once: Annotated[bool, typer.Option(help="End when all that is there now is done.")] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master, instead of the file's.")
+    ] = None,
+    job: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this job; may be given again.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")] = False,
+    spark_log: LogFile = None,
 ) -> None:
     """Run the jobs of a pipeline file until they are done, or until Ctrl-C."""
-    pipeline = _load(file, require_connection=True)
-    pipeline = _chosen(pipeline, file, job or [], once)
-    raise typer.Exit(_run(pipeline, file, master, as_json))
+    from millstream.spark.pipeline.server_check import check_server
+
+    source = _Source.read(file)
+    source.pipeline = _chosen(source.pipeline, file, job or [], once)
+    nats = source.connection(required=True)
+    assert nats is not None
+    _require_spark()
+    source.refuse(check_server(source.pipeline, nats))
+    raise typer.Exit(_run(source, nats, master, as_json, spark_log))
 
 
-def _load(file: Path, *, require_connection: bool) -> Any:
-    from millstream.spark.pipeline.check import check_pipeline
-    from millstream.spark.pipeline.connection import ConnectionSettingsError, connection_options
-    from millstream.spark.pipeline.load import PipelineError, load_pipeline
+class _Source:
+    """A pipeline and the file that it comes from, which its problems are told of."""
 
-    try:
-        pipeline = load_pipeline(file)
-        problems = check_pipeline(pipeline)
-        if require_connection or pipeline.nats.servers:
-            try:
-                connection_options(pipeline.nats, os.environ)
-            except ConnectionSettingsError as error:
-                problems.append(str(error))
+    def __init__(self, file: Path, text: str, pipeline: Any) -> None:
+        self.file = file
+        self.pipeline = pipeline
+        self._text = text
+
+    @classmethod
+    def read(cls, file: Path) -> "_Source":
+        """Read and check the file; raises PipelineError with everything that is wrong in it."""
+        from millstream.spark.pipeline.check import check_pipeline
+        from millstream.spark.pipeline.load import load_pipeline, read_text
+
+        source = cls(file, read_text(file), load_pipeline(file))
+        source.refuse(check_pipeline(source.pipeline))
+        return source
+
+    def connection(self, *, required: bool) -> dict[str, str] | None:
+        """The options of the connection; None if no server is named and none is required."""
+        from millstream.spark.pipeline.connection import ConnectionSettingsError, connection_options
+
+        if not required and not self.pipeline.nats.servers and not os.environ.get("NATS_URL"):
+            return None
+        try:
+            return connection_options(self.pipeline.nats, os.environ)
+        except ConnectionSettingsError as error:
+            self.refuse([str(error)])
+            raise
+
+    def refuse(self, problems: list[str]) -> None:
+        """Raise PipelineError if there are problems."""
+        from millstream.spark.pipeline.load import PipelineError
+
         if problems:
-            raise PipelineError(str(file), problems)
-    except PipelineError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    return pipeline
+            raise PipelineError(str(self.file), problems, self._text)
+
+    def report(self, problems: list[str]) -> int:
+        """Print the problems, and return how many there are."""
+        from millstream.spark.pipeline.load import PipelineError
+
+        if problems:
+            tell(str(PipelineError(str(self.file), problems, self._text)))
+        return len(problems)
 
 
 def _chosen(pipeline: Any, file: Path, names: list[str], once: bool) -> Any:
@@ -72,8 +137,7 @@ def _chosen(pipeline: Any, file: Path, names: list[str], once: bool) -> Any:
     known = [job.name for job in pipeline.job]
     for name in names:
         if name not in known:
-            typer.echo(f'{file}: there is no job "{name}"; there are {", ".join(known)}', err=True)
-            raise typer.Exit(2)
+            raise UsageError(f'{file}: there is no job "{name}"; there are {", ".join(known)}')
     jobs = []
     for job in pipeline.job:
         if names and job.name not in names:
@@ -85,40 +149,61 @@ def _chosen(pipeline: Any, file: Path, names: list[str], once: bool) -> Any:
     return msgspec.structs.replace(pipeline, job=jobs)
 
 
-def _run(pipeline: Any, file: Path, master: str | None, as_json: bool) -> int:
+def _require_spark() -> None:
+    """Find out what Spark lacks before anything waits for it; raises MissingExtra or JavaMissing."""
+    need("spark", *PACKAGES)
+    from millstream.spark.pipeline.session import require_java
+
+    require_java()
+
+
+@contextlib.contextmanager
+def _spark(source: _Source, master: str | None, log: Any, purpose: str) -> Iterator[Any]:
+    """A Spark session for the pipeline, whose output goes to `log`."""
+    from millstream.spark.pipeline.session import make_session
+
+    print(f"starting Spark{purpose}, which takes a while; its output goes to {log.path}", file=sys.stderr)
+    session = make_session(source.pipeline, master, source.file.parent, log)
     try:
-        from millstream.spark.pipeline.runner import PipelineRun
-        from millstream.spark.pipeline.session import make_session
-    except ModuleNotFoundError as error:
-        typer.echo(f"{error}; install what pipelines need with: pip install 'millstream[spark]'", err=True)
-        return 1
+        yield session
+    finally:
+        session.stop()
+
+
+def _sql_problems(source: _Source, spark_log: Path | None) -> list[str]:
+    _require_spark()
+    from millstream.spark.pipeline.spark_log import SparkLog
+    from millstream.spark.pipeline.sql_check import check_sql
+
+    with SparkLog(spark_log) as log, _spark(source, "local[1]", log, " to check the SQL") as session:
+        return check_sql(source.pipeline, session)
+
+
+def _run(
+    source: _Source, nats: dict[str, str], master: str | None, as_json: bool, spark_log: Path | None
+) -> int:
     from millstream.spark import option_values
-    from millstream.spark.pipeline.connection import connection_options
+    from millstream.spark.pipeline.runner import PipelineRun
+    from millstream.spark.pipeline.spark_log import SparkLog
+    from millstream.spark.pipeline.sql_check import check_sql
     from millstream.spark.pipeline.view import choose_view
 
-    nats = connection_options(pipeline.nats, os.environ)
-    try:
-        spark = make_session(pipeline, master, file.parent)
-    except MillstreamError as error:
-        typer.echo(f"error: {error}", err=True)
-        return 1
-    try:
-        running = PipelineRun(pipeline, spark, nats)
-        interval_s = option_values.duration("interval", pipeline.progress.interval)
-        view = choose_view(as_json=as_json, interval_s=interval_s, jobs=running.board.jobs)
-        running.on_change = view.changed
-        with _signals(running.stop):
-            running.start()
-            running.wait()
-        view.close()
-    except MillstreamError as error:
-        typer.echo(f"error: {error}", err=True)
-        return 1
-    finally:
-        spark.stop()
-    for failure in running.failures:
-        typer.echo(f'error: job "{failure.job}": {failure.text}', err=True)
-    return 1 if running.failures else 0
+    pipeline = source.pipeline
+    with SparkLog(spark_log) as log:
+        with _spark(source, master, log, "") as session:
+            source.refuse(check_sql(pipeline, session))
+            running = PipelineRun(pipeline, session, nats)
+            interval_s = option_values.duration("interval", pipeline.progress.interval)
+            view = choose_view(as_json=as_json, interval_s=interval_s, jobs=running.board.jobs)
+            running.on_change = view.changed
+            with _signals(running.stop):
+                running.start()
+                running.wait()
+            view.close()
+        log.is_wanted = bool(running.failures)
+        where = f"output of Spark: {log.path}"
+        source.report([f'job "{one.job}": {one.text} ({where})' for one in running.failures])
+    return FAILED if running.failures else 0
 
 
 class _signals:

@@ -82,15 +82,17 @@ def explain(error: WireError, options: ConnectionOptions, stream: str | None = N
     where = f" of stream {stream}" if stream else ""
     match error:
         case ApiRefused() if error.err_code == Err.STREAM_NOT_FOUND.value[1]:
-            return StreamMissing(f"there is no stream {stream or ''} on {options}: {error}")
+            return StreamMissing(
+                f"there is no stream {stream or ''} on {options}; create it, or check the name"
+            )
         case ApiRefused():
             return SparkError(f"JetStream on {options} refused a request{where}: {error}")
         case AuthorizationViolation():
-            return NotAllowed(f"the credentials were refused: {error}")
+            return NotAllowed(str(error))
         case NotConnected():
-            return SourceUnavailable(f"no connection to {options}: {error}")
+            return SourceUnavailable(str(error))
         case NoResponders():
-            return SourceUnavailable(f"nobody answered a request{where}: {error}")
+            return SourceUnavailable(str(error))
         case RequestTimeout():
             return SourceUnavailable(
                 f"a request{where} was not answered in time: {error}. The server is away or busy, the stream "
@@ -109,7 +111,7 @@ def explained(options: ConnectionOptions, stream: str | None = None) -> Iterator
     try:
         yield
     except WireError as error:
-        raise explain(error, options, stream) from error
+        raise explain(error, options, stream) from None  # Spark shows the whole chain, and this one says all
 
 
 @contextlib.contextmanager

@@ -4,12 +4,12 @@ The one list that parsing, the error for an unknown name and the page for users 
 Not here: what the values become (`options`).
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Final
 
+from millstream.base.suggestions import nearest
 from millstream.spark.errors import OptionError
 
 
@@ -164,8 +164,8 @@ def chosen(given: Mapping[str, str], use: Use) -> dict[str, str]:
 
 def _suggestion(name: str) -> str:
     short = {key.rpartition(".")[2]: key for key in _BY_KEY}
-    near = difflib.get_close_matches(name.lower(), [*_BY_KEY, *short], n=1, cutoff=0.6)
+    near = nearest(name.lower(), [*_BY_KEY, *short])
     if not near:
         return ""
-    found = near[0] if near[0] in _BY_KEY else short[near[0]]
+    found = near if near in _BY_KEY else short[near]
     return f": did you mean {_BY_KEY[found].name!r}?"

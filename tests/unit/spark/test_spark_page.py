@@ -46,10 +46,3 @@ def test_every_error_that_a_user_may_meet_is_explained_or_explains_itself() -> N
     }
     self_explaining = {"SparkError", "OptionError", "SchemaError"}
     assert {name for name in shown if f"`{name}`" in PAGE} == shown - self_explaining
-
-
-def test_the_python_on_the_page_compiles() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) >= 5
-    for block in blocks:
-        compile(block, "docs/spark.md", "exec")

@@ -20,8 +20,6 @@ from millstream.spark.jobs.settings import (
     Tls,
     key_descriptions,
 )
-from millstream.spark.pipeline.check import check_pipeline
-from millstream.spark.pipeline.load import load_pipeline
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 COMMON = set(key_descriptions(StreamingJob)) | set(key_descriptions(Job))
@@ -58,12 +56,3 @@ def test_every_key_is_on_the_page(title: str, keys: set[str]) -> None:
 @pytest.mark.parametrize("kind", [Pipeline, Nats, Tls, SparkSettings, Progress, *JOB_KINDS.values()])
 def test_every_key_says_what_it_means(kind: type[Struct]) -> None:
     assert [key for key, text in key_descriptions(kind).items() if not text] == []
-
-
-def test_every_pipeline_on_the_page_is_valid(tmp_path: Path) -> None:
-    examples = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert examples
-    for number, text in enumerate(examples):
-        path = tmp_path / f"{number}.toml"
-        path.write_text(text)
-        assert check_pipeline(load_pipeline(path)) == []

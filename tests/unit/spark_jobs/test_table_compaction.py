@@ -168,3 +168,11 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     table.files.write("_millstream/batches/000000000000.json", '{"batch": 0}')
     with pytest.raises(TableError, match=r"000000000000\.json is damaged"):
         table.manifests()
+
+
+def test_a_new_table_may_hold_the_checkpoint_of_its_job_before_the_first_batch(tmp_path: Path) -> None:
+    (tmp_path / "_millstream" / "checkpoint" / "offsets").mkdir(parents=True)
+    table = ParquetTable(LocalFiles(str(tmp_path)), ("day",))
+    with table.writing():
+        table.claim("query", {})
+    assert table.exists

@@ -67,6 +67,15 @@ class StreamAdmin:
         """State of a stream; StreamMissing if there is none."""
         return facts_of(self._api(f"STREAM.INFO.{stream}", stream=stream))
 
+    def check(self) -> None:
+        """Raise why JetStream cannot be asked: no server, other credentials, JetStream off."""
+        self._api("INFO")
+
+    def stream_of(self, subject: str) -> str:
+        """The name of the stream that takes a subject; empty if none does."""
+        names = self._api("STREAM.NAMES", {"subject": subject}).get("streams") or []
+        return str(names[0]) if names else ""
+
     def purge(self, stream: str, *, below: int, filter: Sequence[str] = ()) -> int:
         """Remove the messages below a sequence, of these subjects only; returns how many there were."""
         removed = 0

@@ -28,6 +28,8 @@ _OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millstream\.[\w.]+\.[A-Z]\w*: (?P<te
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+: )*(?P<text>(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .+)$", re.MULTILINE
 )
+_NAME: Final = re.compile(r"^\[[A-Z_.]+\]\s*")
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w+;?")
 _CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
 
 
@@ -122,9 +124,14 @@ def explain(error: BaseException) -> str:
         return str(python[-1]).strip()
     condition = _CONDITION.search(text) if isinstance(error, PySparkException) else None
     if condition:
-        return condition[0].strip()
+        return plain(condition[0])
     lines = [line for line in text.splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).strip()
+
+
+def plain(text: str) -> str:
+    """Return Spark's words without the names and numbers of its errors."""
+    return _STATE.sub("", _NAME.sub("", text.strip())).strip()
 
 
 def _java_text(error: BaseException) -> str:

@@ -44,7 +44,8 @@ BATCH: Final = "batch"  # the innermost partition column
 _ABOUT: Final = f"{HIDDEN}/table.json"
 _LOCK: Final = f"{HIDDEN}/lock"
 _VERSION: Final = 1
-_BEFORE_CLAIM: Final = ("lock", ".table.json.new", "table.json.new")  # what a crash may leave of a new table
+# What is there before a table is claimed: a checkpoint in it, and what a crash may leave of a new table.
+_BEFORE_CLAIM: Final = ("checkpoint", "lock", ".table.json.new", "table.json.new")
 _BATCH_FOLDER: Final = re.compile(rf"{BATCH}=b[0-9]{{12}}(_b[0-9]{{12}})?")
 
 

@@ -117,23 +117,33 @@ def sink_rows(result: DataFrame, job: str, *, any_subject: bool, batch: int | No
     return result.select(*wanted)
 
 
-def run(context: JobContext, settings: Transform) -> str:
-    """Run until stopped, or until all that is there now went through (`trigger = "once"`)."""
-    require_format(context.spark, settings.output.format)
+def planned(
+    spark: SparkSession, job: str, settings: Transform, read: Callable[[Parsed], DataFrame]
+) -> tuple[DataFrame, dict[str, DataFrame]]:
+    """Return the result over what `read` gives for each input, and the dead letters by input."""
     views: dict[str, DataFrame] = {}
     dead: dict[str, DataFrame] = {}
     for name, wanted in settings.input.items():
-        messages = read_stream(context.spark, context.nats, wanted)
+        messages = read(wanted)
         if wanted.json:
             parsed = parse_payload(messages, wanted.json)
             messages = good_rows(parsed, fail=not settings.dead_letters)
             if settings.dead_letters:
-                dead[name] = dead_rows(parsed, context.name)
+                dead[name] = dead_rows(parsed, job)
         views[name] = _with_watermark(messages, wanted)
-    result = (
-        apply_sql(context.spark, views, settings.sql)
-        if settings.sql
-        else load_function(settings.python)(views)
+    if settings.sql:
+        return apply_sql(spark, views, settings.sql), dead
+    return load_function(settings.python)(views), dead
+
+
+def run(context: JobContext, settings: Transform) -> str:
+    """Run until stopped, or until all that is there now went through (`trigger = "once"`)."""
+    require_format(context.spark, settings.output.format)
+    result, dead = planned(
+        context.spark,
+        context.name,
+        settings,
+        lambda wanted: read_stream(context.spark, context.nats, wanted),
     )
     with started_together() as queries:
         queries.append(_start_output(context, settings, result))

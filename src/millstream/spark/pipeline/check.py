@@ -1,7 +1,7 @@
 """What cannot work in a pipeline although every key is known: found before Spark is started.
 
 Each check returns lines; the file is refused with all of them at once.
-Not here: anything that needs a server or a Spark session; that is found when a job starts.
+Not here: what needs a server (`server_check`) or a Spark session (`sql_check`).
 """
 
 import re
@@ -23,10 +23,12 @@ from millstream.spark.jobs.settings import (
     Replay,
     StreamingJob,
     Transform,
+    Verify,
 )
 from millstream.spark.jobs.watermarks import split_watermark
 
 ONCE: Final = "once"
+PARQUET: Final = "parquet"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _START: Final = re.compile(r"earliest|latest|-?\d+")
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
@@ -42,6 +44,18 @@ def check_pipeline(pipeline: Pipeline) -> list[str]:
     for job in pipeline.job:
         problems += [f'job "{job.name}": {problem}' for problem in _check_job(job)]
     return problems
+
+
+def needs_spark(pipeline: Pipeline) -> bool:
+    """Whether something can be checked by Spark alone: SQL, schemas, functions, formats with jars."""
+    return any(isinstance(job, Transform) or format_of(job) != PARQUET for job in pipeline.job)
+
+
+def format_of(job: AnyJob) -> str:
+    """Return the format of the table that a job reads or writes."""
+    if isinstance(job, Transform):
+        return job.output.format
+    return job.format if isinstance(job, Archive | Replay | Verify) else PARQUET
 
 
 def is_once(job: AnyJob) -> bool:

@@ -20,6 +20,7 @@ _SMOOTHING: Final = 0.4  # weight of the newest rate
 
 class State(StrEnum):
     WAITING = "waiting"
+    STARTING = "starting"  # for the first time or again, see `text`
     RUNNING = "running"
     DONE = "done"
     STOPPED = "stopped"
@@ -70,8 +71,22 @@ class ProgressBoard:
         with self._lock:
             return list(self._jobs.values())
 
+    def batches(self, job: str) -> int:
+        with self._lock:
+            return self._jobs[job].batches
+
     def set_state(self, job: str, state: State, text: str = "") -> None:
-        self._update(job, lambda old: replace(old, state=state, text=text or old.text))
+        """Change a job's state; what it reported stays, but for why it had to be started again."""
+
+        def change(old: JobProgress) -> JobProgress:
+            kept = "" if old.state is State.STARTING else old.text
+            return replace(old, state=state, text=text or kept)
+
+        self._update(job, change)
+
+    def begin(self, job: str) -> None:
+        """Note that a job which was starting runs."""
+        self._update(job, _running)
 
     def report(self, report: Report) -> None:
         """What a job without a streaming query tells."""
@@ -92,6 +107,7 @@ class ProgressBoard:
         seconds = max(float(progress.batchDuration or 0) / 1000, 0.001)
 
         def change(old: JobProgress) -> JobProgress:
+            old = _running(old)
             lags = self._lags.setdefault(job, {})
             lags[query] = lag.behind if lag else {}
             together: dict[str, int] = {}
@@ -120,17 +136,24 @@ class ProgressBoard:
         self._changed(changed)
 
 
-class BatchListener(StreamingQueryListener):
-    """Hands the progress of the queries of one job on."""
+def _running(old: JobProgress) -> JobProgress:
+    """Return the progress of a job that Spark tells of: if it was starting, it runs."""
+    return replace(old, state=State.RUNNING, text="") if old.state is State.STARTING else old
 
-    def __init__(self, on_batch: Callable[[str, Any], None]) -> None:
+
+class BatchListener(StreamingQueryListener):
+    """Hands the progress of the queries of one job on, and that they run but have nothing to do."""
+
+    def __init__(self, on_batch: Callable[[str, Any], None], on_idle: Callable[[], None]) -> None:
         self._on_batch = on_batch
+        self._on_idle = on_idle
 
     def onQueryStarted(self, event: Any) -> None: ...
 
     def onQueryProgress(self, event: Any) -> None:
         self._on_batch(event.progress.name or "", event.progress)
 
-    def onQueryIdle(self, event: Any) -> None: ...
+    def onQueryIdle(self, event: Any) -> None:
+        self._on_idle()
 
     def onQueryTerminated(self, event: Any) -> None: ...

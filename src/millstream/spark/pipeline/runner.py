@@ -2,9 +2,10 @@
 
 A job starts when those named in `after` are done, and when the one before it in the file has begun to work:
 Spark gives each new Python process ten seconds, and several that start at once keep each other from it on a
-small machine.  The first failure stops the others; so does `stop`, which
-a signal calls.  Stopping waits for running batches, up to `stop_timeout`; whatever is cut off is done again
-by the next run, from the checkpoints, with the same result.
+small machine.  A job that fails for a cause that passes by itself (`restarts`) is started again after a
+pause.  Any other failure stops all jobs; so does `stop`, which a signal calls.  Stopping waits for running
+batches, up to `stop_timeout`; whatever is cut off is done again by the next run, from the checkpoints, with
+the same result.
 """
 
 import contextlib
@@ -38,6 +39,7 @@ from millstream.spark.jobs.settings import (
 )
 from millstream.spark.pipeline.check import checkpoint_of
 from millstream.spark.pipeline.progress import BatchListener, JobProgress, ProgressBoard, State
+from millstream.spark.pipeline.restarts import PAUSES_S, passing_cause
 from millstream.spark.source import JetStreamDataSource
 
 _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
@@ -50,10 +52,6 @@ _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
     Transform: transform.run,
     Verify: verify.run,
 }
-
-# Spark gives a Python process ten seconds to start, which a busy machine may not have.
-_NO_WORKER: Final = "Python worker failed to connect back"
-_STARTS: Final = 4
 
 _TURN_S: Final = 20.0  # how long a job waits for the one before it to begin
 
@@ -84,7 +82,7 @@ class PipelineRun:
         self.board = ProgressBoard(self._on_change)
         self._stopping = threading.Event()
         self._ended = {job.name: threading.Event() for job in pipeline.job}
-        self._begun = {job.name: threading.Event() for job in pipeline.job}  # has told of its first batch
+        self._begun = {job.name: threading.Event() for job in pipeline.job}  # Spark has told of it
         self._done: set[str] = set()
         self._admin: StreamAdmin | None = None
         self._publishing = threading.Lock()
@@ -131,7 +129,6 @@ class PipelineRun:
                 self.board.set_state(job.name, State.STOPPED)
                 return
             self._wait_for_turn(job)
-            self.board.set_state(job.name, State.RUNNING)
             text = self._work(job)
             stopped = self._stopping.is_set()
             self.board.set_state(job.name, State.STOPPED if stopped else State.DONE, text)
@@ -154,14 +151,25 @@ class PipelineRun:
             pass
 
     def _work(self, job: AnyJob) -> str:
-        """Run the job; again if Spark could not start Python in time, which every job bears."""
-        for _ in range(_STARTS - 1):
+        """Run the job, again and again while what ends it passes by itself."""
+        failed = batches = 0
+        while True:
+            # A streaming job runs when Spark has told of it for the first time.
+            begins = State.STARTING if isinstance(job, StreamingJob) else State.RUNNING
+            self.board.set_state(job.name, begins)
             try:
                 return _RUN[type(job)](self._context(job), job)
             except Exception as error:
-                if self._stopping.is_set() or _NO_WORKER not in explain(error):
+                done = self.board.batches(job.name)
+                failed = failed + 1 if done == batches else 1
+                batches = done
+                cause = passing_cause(error, worked=batches > 0)
+                if not cause or failed > len(PAUSES_S) or self._stopping.is_set():
                     raise
-        return _RUN[type(job)](self._context(job), job)
+            pause = PAUSES_S[failed - 1]
+            self.board.set_state(job.name, State.STARTING, f"starts again in {pause} s: {cause}")
+            if self._stopping.wait(pause):
+                return ""
 
     def _wait_for(self, job: AnyJob) -> bool:
         """Wait for the jobs before this one; False if it is not to run any more."""
@@ -184,7 +192,10 @@ class PipelineRun:
         if isinstance(job, StreamingJob):
             checkpoint = checkpoint_of(self._pipeline, job)
             session.streams.addListener(
-                BatchListener(lambda query, progress: self.board.add_batch(job.name, query, progress))
+                BatchListener(
+                    lambda query, progress: self.board.add_batch(job.name, query, progress),
+                    lambda: self.board.begin(job.name),
+                )
             )
         else:
             root = self._pipeline.checkpoint.rstrip("/")
@@ -216,7 +227,7 @@ class PipelineRun:
         self._stopping.set()
 
     def _on_change(self, progress: JobProgress) -> None:
-        if progress.batches:
+        if progress.state is not State.WAITING and progress.state is not State.STARTING:
             self._begun[progress.job].set()
         self.on_change(progress)
         admin, subject = self._admin, self._pipeline.progress.subject

@@ -3,7 +3,9 @@
 Everything here is a default: what the file says in `[spark.conf]` wins.
 """
 
+import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,21 +13,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from millstream.spark.errors import JavaMissing
+from millstream.spark.errors import JavaMissing, SparkError
+from millstream.spark.jobs.context import explain
 from millstream.spark.jobs.settings import Pipeline
+from millstream.spark.pipeline.spark_log import SparkLog
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_LEAST_JAVA: Final = 17
 _GET_JAVA: Final = "install it (Debian: openjdk-17-jre-headless), or set JAVA_HOME to where it is"
+_WORKER_PYTHON: Final = Path(__file__).with_name("worker_python")
 _PRESETS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",  # a replay of hours does not hold up the batches of other jobs
     "spark.python.worker.reuse": "true",
+    "spark.python.authenticate.socketTimeout": "2m",  # 15 s is not enough for a Python on a busy machine
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Rows of a batch are in the order of sequences; with writers for each day side by side they stay in it.
@@ -49,51 +57,69 @@ def session_settings(pipeline: Pipeline, master: str | None, cores: int) -> dict
     return settings
 
 
-def make_session(pipeline: Pipeline, master: str | None, modules: Path | None = None) -> SparkSession:
+def make_session(
+    pipeline: Pipeline, master: str | None, modules: Path | None = None, log: SparkLog | None = None
+) -> SparkSession:
     """Start Spark, or raise JavaMissing.
 
-    `modules` is a folder that Python functions of the file may be imported from.
+    `modules` is a folder that Python functions of the file may be imported from; `log` takes what Spark
+    prints, which else goes where our own output goes.
     """
-    use_this_python()
+    settings = session_settings(pipeline, master, os.cpu_count() or 2)
+    use_this_python(settings["spark.master"])
     if modules is not None:
         folder = str(modules.absolute())
         sys.path.insert(0, folder)
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{others}" if others else folder
     builder: Any = SparkSession.builder
-    for name, value in session_settings(pipeline, master, os.cpu_count() or 2).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    session = start_spark(builder)
+    if log is not None:
+        log.quieten_python()
+    session = start_spark(builder, log)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def use_this_python() -> None:
-    """Let Spark's workers run this Python, not any `python3` on the path, which may know nothing of us."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def use_this_python(master: str) -> None:
+    """Let Spark's workers run this Python, not any `python3` on the path, which may know nothing of us.
+
+    Workers on this machine get it through `worker_python`, which lets them start in a third of the time.
+    """
+    ours = (
+        master.startswith("local") and "SPARK_HOME" not in os.environ and os.access(_WORKER_PYTHON, os.X_OK)
+    )
+    os.environ["MILLSTREAM_WORKER_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", str(_WORKER_PYTHON) if ours else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def start_spark(builder: Any) -> SparkSession:
-    """Return the builder's session; raise JavaMissing where Spark finds no Java that it can run on."""
-    java = _java()
-    if java is None:
-        raise JavaMissing(f"Spark needs Java 17 or later, and there is none: {_GET_JAVA}")
+def start_spark(builder: Any, log: SparkLog | None = None) -> SparkSession:
+    """Return the builder's session; raises JavaMissing, or SparkError with what Spark does not like."""
+    java = require_java()
     try:
-        session: SparkSession = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
-            raise
-        raise JavaMissing(
-            f"Spark needs Java 17 or later; {java} is {_java_version(java)}: {_GET_JAVA}"
-        ) from None
+        with log.taking_output() if log is not None else contextlib.nullcontext():
+            session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        if not isinstance(error, PySparkRuntimeError) or error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise SparkError(f"Spark did not start: {explain(error)}") from error
+        words = log.last_words() if log is not None else "see what it printed"
+        raise JavaMissing(f"{java} ended before Spark ran: {words}") from None
     return session
 
 
-def _java() -> str | None:
-    """Return the Java that Spark's own scripts would take."""
+def require_java() -> str:
+    """Return the Java that Spark's own scripts would take; raises JavaMissing."""
     home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        place = f" in JAVA_HOME, which is {home}" if home else ""
+        raise JavaMissing(f"Spark needs Java 17 or later, and there is none{place}; {_GET_JAVA}")
+    version = _java_version(java)
+    if not _is_recent(version):
+        raise JavaMissing(f"Spark needs Java 17 or later, and {java} is {version}; {_GET_JAVA}")
+    return java
 
 
 def _java_version(java: str) -> str:
@@ -102,6 +128,12 @@ def _java_version(java: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"not usable ({error})"
     return next(iter((told.stderr + told.stdout).splitlines()), "silent about its version")
+
+
+def _is_recent(version: str) -> bool:
+    """Whether the first line of `java -version` may be of a Java that Spark runs on."""
+    found = re.search(r'version "(\d+)', version)
+    return found is None or int(found[1]) >= _LEAST_JAVA
 
 
 def _text(value: object) -> str:

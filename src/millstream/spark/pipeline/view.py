@@ -18,6 +18,7 @@ from millstream.spark.pipeline.progress import JobProgress, State
 _ENDED: Final = (State.DONE, State.STOPPED, State.FAILED)
 _STYLES: Final = {
     State.WAITING: "dim",
+    State.STARTING: "cyan",
     State.RUNNING: "green",
     State.DONE: "bold green",
     State.STOPPED: "yellow",
@@ -107,7 +108,9 @@ def plain_line(one: JobProgress) -> str:
         parts.append(f"{one.rate:.0f} rows/s")
     if one.lag:
         parts.append(f"lag {sum(one.lag.values())}")
-    if one.text and (one.state in _ENDED or not one.batches):
+    # Why a job failed is told in the end, of all jobs.
+    telling = one.state in _ENDED or one.state is State.STARTING or not one.batches
+    if one.text and telling and one.state is not State.FAILED:
         parts.append(one.text)
     return ", ".join(parts)
 
