@@ -21,14 +21,15 @@ import msgspec
 from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Group, Listener, Nats, Settings
+from millstream.testing.patience import PATIENCE_S
 
-PATIENCE_S: Final = 60.0
+_LONG_S: Final = 2 * PATIENCE_S  # so what is answered was not answered because the gateway gave up
 _LISTENS: Final = re.compile(r"listens on https?://\S+:(\d+)")
 
 
 def settings_for(*urls: str, groups: frozenset[Group] = frozenset(Group), **more: Any) -> Settings:
     """A gateway on a port of its own, that finds NATS again quickly."""
-    patient = {"connect_timeout_s": 20.0, "request_timeout_s": 20.0, "publish_timeout_s": 20.0}
+    patient = {"connect_timeout_s": 20.0, "request_timeout_s": _LONG_S, "publish_timeout_s": _LONG_S}
     nats = Nats(servers=urls, reconnect_wait_s=0.05, **{**patient, **more.pop("nats", {})})
     listener = Listener(host="127.0.0.1", port=0, groups=groups)
     return Settings(nats=nats, listeners=(listener,), **more)

@@ -113,7 +113,8 @@ def test_a_file_that_is_not_understood_is_an_error(
         main(["gateway", "-c", str(config)])
     told = capfd.readouterr().err
     assert ended.value.code == 1
-    assert "error: " in told
+    assert told.startswith(f"millstream: {config}")
+    assert told.count("\n") == 1
     assert complaint in told
 
 
@@ -121,7 +122,7 @@ async def test_a_port_that_is_taken_is_an_error(js_server: ServerProcess) -> Non
     process = GatewayProcess("--server", js_server.client_url, port=js_server.port)
     try:
         assert await process.ended() == 1
-        assert f"error: 127.0.0.1:{js_server.port}" in process.log
+        assert f"millstream: cannot listen for HTTP callers on 127.0.0.1:{js_server.port}: " in process.log
         assert "Traceback" not in process.log
     finally:
         process.close()

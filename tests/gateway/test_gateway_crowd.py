@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from gateway_kit import GatewayProcess, Lab
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 READERS = 900
@@ -70,7 +71,9 @@ async def test_nothing_is_lost_and_memory_is_bounded(js_server: ServerProcess, l
                 readers.append(reader)
         reading = [asyncio.ensure_future(read(reader)) for reader in readers[STALLED:]]
         for _ in range(MESSAGES // 10):
-            await asyncio.gather(*(link.publish(lab.subject(), PAYLOAD, timeout=60) for _ in range(10)))
+            await asyncio.gather(
+                *(link.publish(lab.subject(), PAYLOAD, timeout=PATIENCE_S) for _ in range(10))
+            )
         for seen in await asyncio.gather(*reading):
             assert sorted(seen) == list(range(1, MESSAGES + 1))
         assert memory_kb(process.pid) < MOST_MEMORY_KB

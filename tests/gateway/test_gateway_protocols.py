@@ -42,7 +42,7 @@ def envelope_in(answer: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/admin/stream/", "/v1/data/subject/a%2Fb", "/v1/data/subject/", "/x", "/v1/admin"],
+    ["/v1", "/v1/admin/stream/", "/v1/data/subject/a%2Fb", "/v1/data/subject/", "/x", "/v1/admin"],
 )
 async def test_unknown_paths_get_an_envelope_too(gateway: Gateway, path: str) -> None:
     assert (await gateway.refused("GET", path))[:2] == (404, 404)
@@ -50,10 +50,10 @@ async def test_unknown_paths_get_an_envelope_too(gateway: Gateway, path: str) ->
 
 async def test_other_methods_are_told_which_ones_are_allowed(gateway: Gateway) -> None:
     answer = await gateway.client.patch("/v1/admin/stream")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert answer.json()["error"]["code"] == 405
-    answer = await gateway.client.head("/v1/admin/alive")
-    assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "GET", b"")
+    answer = await gateway.client.head("/v1/data/subject/a")
+    assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "POST", b"")
     answer = await gateway.client.options("/v1/admin/alive")
     assert answer.status_code == 405
 
@@ -279,5 +279,14 @@ async def test_tls_and_its_negotiation_of_http2(
         f"https://127.0.0.1:{gateway.port}/v1/admin/alive",
     )
     assert told.startswith(version)
+
+
+async def test_a_request_without_tls_is_not_answered_where_tls_is_spoken(
+    js_server: ServerProcess, start_gateway: MakeGateway, tmp_path: Path
+) -> None:
+    issued = CertificateAuthority(tmp_path).issue_for_loopback()
+    tls = Tls(certificate=issued.cert_file, key=issued.key_file)
+    settings = with_limits(settings_for(js_server.client_url, tls=tls), head_timeout_s=0.2)
+    gateway = await start_gateway(settings, wait=False)
     with pytest.raises((ssl.SSLError, httpx.RemoteProtocolError, httpx.ReadError)):
         await gateway.client.get("/v1/admin/alive")

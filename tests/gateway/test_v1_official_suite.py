@@ -15,6 +15,7 @@ import pytest
 from gateway_kit import MakeGateway, settings_for
 
 from millstream.gateway.settings import Group
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 REPOSITORY = "https://github.com/alwitt/httpmq-python"
@@ -23,7 +24,7 @@ PASSED = 11
 
 def _quiet(*command: str) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -65,7 +65,6 @@ async def has(lab: Lab, **values: int) -> bool:
     return all(info[name] == value for name, value in values.items())
 
 
-@pytest.mark.patient
 async def test_a_held_message_keeps_its_time_until_it_is_written(lab: Lab) -> None:
     await lab.consumer(max_inflight=2, ack_wait=5 * SECOND_NS, max_retry=1)
     for text in ("one", "two"):

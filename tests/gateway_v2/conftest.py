@@ -13,7 +13,9 @@ from millstream.gateway.settings import Limits, Listener, Nats, Settings
 from millstream.testing.reference import ServerProcess
 
 GatewayFactory = Callable[..., Any]
-_PATIENT: Any = {"connect_timeout_s": 20.0, "request_timeout_s": 20.0, "publish_timeout_s": 20.0}
+# Longer than a test waits: what is answered was not answered because the gateway gave up.
+_LONG_S = 2 * PATIENCE_S
+_PATIENT: Any = {"connect_timeout_s": 20.0, "request_timeout_s": _LONG_S, "publish_timeout_s": _LONG_S}
 
 
 @pytest.fixture

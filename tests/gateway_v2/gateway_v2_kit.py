@@ -12,9 +12,8 @@ import httpx
 
 from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
-
-PATIENCE_S = 60.0
 
 
 class Gateway:

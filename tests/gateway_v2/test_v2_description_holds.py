@@ -25,6 +25,7 @@ from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import BOTH_GROUPS, Listener, Nats, Settings
 from millstream.gateway.v2.about import description_of
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 
 _FEW = 12
@@ -98,7 +99,7 @@ def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
 def names(base_url: str) -> dict[str, str]:
     """A stream with messages and a consumer, for requests that are to find something."""
     stream, subject = f"S{nuid()}", f"s{nuid()}"
-    with httpx.Client(base_url=base_url, timeout=60) as http:
+    with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as http:
         made = http.post("/v2/streams", json={"name": stream, "subjects": [subject, f"{subject}.>"]})
         assert made.status_code == 201
         config = {"durable_name": "c", "ack_policy": "explicit"}
@@ -133,7 +134,7 @@ def test_requests_made_from_the_description_get_described_answers(
         if label in _LIVE:
             _check_beginning(case, base_url)
             return
-        answer = case.call(base_url=base_url, timeout=60)
+        answer = case.call(base_url=base_url, timeout=PATIENCE_S)
         assert answer.status_code != 500, answer.text
         case.validate_response(answer, checks=_CHECKS)
 
@@ -151,7 +152,7 @@ def _be_quick(body: dict[str, Any]) -> None:
 def _check_beginning(case: Any, base_url: str) -> None:
     """Of an answer that does not end: its status and its type."""
     arguments = case.as_transport_kwargs(base_url=base_url)
-    with requests.request(**arguments, stream=True, timeout=60) as answer:
+    with requests.request(**arguments, stream=True, timeout=PATIENCE_S) as answer:
         described = case.operation.definition.raw["responses"]
         assert str(answer.status_code) in described
         assert answer.status_code != 500

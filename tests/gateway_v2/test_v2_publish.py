@@ -6,6 +6,8 @@ import nats
 import pytest
 from gateway_v2_kit import Gateway
 
+from millstream.testing.patience import PATIENCE_S
+
 
 async def test_the_body_is_stored_byte_for_byte(gateway: Gateway) -> None:
     await gateway.add_stream()
@@ -152,7 +154,7 @@ async def test_without_ack_it_is_sent_to_whoever_listens(gateway: Gateway) -> No
             f"/v2/subjects/{gateway.subject}?ack=none", content=b"x", headers={"Millstream-Header-A": "b"}
         )
         assert (answer.status_code, answer.content) == (202, b"")
-        message = await subscription.next_msg(timeout=30)
+        message = await subscription.next_msg(timeout=PATIENCE_S)
         assert (message.data, message.headers) == (b"x", {"A": "b"})
     finally:
         await connection.close()

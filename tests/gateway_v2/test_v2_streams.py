@@ -153,7 +153,7 @@ async def test_unknown_paths_methods_and_parameters_are_problems(gateway: Gatewa
         assert (answer.status_code, answer.json()["status"]) == (status, status), path
         assert answer.headers["Content-Type"] == "application/problem+json"
     allowed = await gateway.http.request("PATCH", "/v2/streams")
-    assert allowed.headers["Allow"] == "GET, POST"
+    assert allowed.headers["Allow"] == "GET, HEAD, POST"
 
 
 async def test_a_prefix_of_the_listener_is_in_the_paths_that_are_told(

@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import file_reason
 from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.errors import Unauthorized
 from millstream.gateway.settings import Auth
@@ -107,8 +108,9 @@ class _Tokens:
                 return
             self._callers = _read_tokens(self._path)
             self._stamp = stamp
-        except OSError as error:
-            self._shut(TokensFileError(f"{self._path}: {error.strerror}"))  # it was taken away
+        except OSError as error:  # it was taken away
+            reason = f"cannot read the tokens in {self._path}: {file_reason(error)}"
+            self._shut(TokensFileError(reason))
         except TokensFileError as error:
             self._shut(error)
 

@@ -21,7 +21,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from millstream.base.documents import problem_of, unknown_keys
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import file_reason
 from millstream.gateway.settings import (
     BOTH_GROUPS,
     DATAPLANE_PORT,
@@ -188,13 +190,37 @@ def _read(path: Path) -> _File:
     try:
         document: Any = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise ConfigFileError(f"{path}: {error.strerror}") from error
+        raise ConfigFileError(f"cannot read {path}: {file_reason(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigFileError(f"{path}: not YAML: {error}") from error
-    try:
-        return msgspec.convert({} if document is None else _without_nulls(document), _File)
-    except msgspec.ValidationError as error:
-        raise ConfigFileError(f"{path}: {error}") from error
+        raise ConfigFileError(_not_yaml(path, error)) from None
+    document = {} if document is None else _without_nulls(document)
+    problems = unknown_keys(document, _File)
+    if not problems:
+        try:
+            return msgspec.convert(document, _File, dec_hook=_decode)
+        except msgspec.ValidationError as error:
+            problems.append(problem_of(error))
+    raise ConfigFileError("\n".join(f"{path}: {_place(problem)}" for problem in problems))
+
+
+def _not_yaml(path: Path, error: yaml.YAMLError | UnicodeDecodeError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+    return f"{place}: not YAML: {getattr(error, 'problem', None) or 'it is no text in UTF-8'}"
+
+
+def _place(problem: str) -> str:
+    """`$.nats: …` as `nats: …`."""
+    path, _, what = problem.partition(": ")
+    place = path.removeprefix("$").removeprefix(".")
+    return f"{place}: {what}" if place else what
+
+
+def _decode(kind: type, value: Any) -> Any:
+    """Read what msgspec has no idea of: paths."""
+    if kind is not Path or not isinstance(value, str):
+        raise ValueError("expected the path of a file")
+    return Path(value).expanduser()
 
 
 def _without_nulls(value: Any) -> Any:

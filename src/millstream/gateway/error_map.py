@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.gateway.errors import (
     GatewayError,
+    JetStreamOff,
     JetStreamRefused,
     MethodNotAllowed,
     Overloaded,
@@ -55,7 +56,8 @@ def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
         return Outcome(status, error.title, error.description, error.err_code)
     if not isinstance(error, GatewayError):
         return Outcome(500, GatewayError.title)
-    outcome = Outcome(error.status, error.title, str(error))
+    detail = error.advice if isinstance(error, JetStreamOff) else str(error)
+    outcome = Outcome(error.status, error.title, detail)
     if isinstance(error, MethodNotAllowed):
         outcome.headers = [(b"allow", ", ".join(error.allowed).encode())]
     elif isinstance(error, Unauthorized) and challenge:
@@ -76,7 +78,7 @@ def envelope(request_id: str, code: int, message: str, detail: str) -> bytes:
 
 
 def problem(request_id: str, outcome: Outcome, instance: str) -> bytes:
-    """Problem details, with JetStream's number when it was JetStream that refused."""
+    """Problem details as one line, with JetStream's number when it was JetStream that refused."""
     members: dict[str, Any] = {
         "type": "about:blank",
         "title": outcome.title,
@@ -87,7 +89,7 @@ def problem(request_id: str, outcome: Outcome, instance: str) -> bytes:
     }
     if outcome.err_code:
         members["err_code"] = outcome.err_code
-    return msgspec.json.encode(members)
+    return msgspec.json.encode(members) + b"\n"
 
 
 def ascii_json(value: object) -> bytes:

@@ -1,7 +1,7 @@
 """What can go wrong in the gateway, as it is raised; `error_map` says what the HTTP caller sees of it.
 
 GatewayError
-├── LinkError ── LinkDown, LinkTimeout, NoResponders, PermissionDenied, PayloadTooLarge
+├── LinkError ── LinkDown, LinkTimeout, NoResponders ── JetStreamOff, PermissionDenied, PayloadTooLarge
 ├── JetStreamRefused
 ├── RequestError ── BadRequest, NotFound, Conflict, PreconditionFailed, BodyTooLarge, BodyTimeout, ...
 ├── Unauthorized
@@ -48,6 +48,17 @@ class NoResponders(LinkError):
 
     def __init__(self, text: str = "nats: no responders available for request") -> None:
         super().__init__(text)
+
+
+class JetStreamOff(NoResponders):
+    """Nobody answers requests of the JetStream API; `advice` says what to do, the text is httpmq's."""
+
+    status = 503
+    title = "JetStream Is Off"
+
+    def __init__(self, advice: str) -> None:
+        super().__init__("nats: jetstream not enabled")
+        self.advice = advice
 
 
 class PermissionDenied(LinkError):

@@ -70,6 +70,11 @@ class Exchange:
     def method(self) -> str:
         return str(self.scope["method"])
 
+    @property
+    def is_head(self) -> bool:
+        """Whether only the head of the answer to a GET is wanted."""
+        return self.scope.get("method") == "HEAD"
+
     def header(self, name: bytes) -> str:
         """The first header of that name (in lower case), or nothing."""
         for key, value in self.scope["headers"]:
@@ -145,6 +150,8 @@ class Exchange:
             self.status = message["status"]
             message["headers"] = self._with_extra(message.get("headers", ()))
         elif kind == "http.response.body":
+            if self.is_head:
+                message["body"] = b""
             self.sent_bytes += len(message.get("body", b""))
         elif kind == "websocket.accept":
             self.status = 101
@@ -164,7 +171,6 @@ class Exchange:
     ) -> None:
         """The whole answer at once."""
         self.status = status
-        self.sent_bytes += len(body)
         await self._send(
             {
                 "type": "http.response.start",
@@ -177,8 +183,9 @@ class Exchange:
                 ],
             }
         )
-        if self.scope["method"] == "HEAD":
+        if self.is_head:
             body = b""
+        self.sent_bytes += len(body)
         await self._send({"type": "http.response.body", "body": body})
 
     async def start(self, status: int, content_type: bytes, headers: Headers = ()) -> None:

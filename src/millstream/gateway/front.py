@@ -21,9 +21,10 @@ from millstream.gateway.errors import Disconnected, NotFound
 from millstream.gateway.exchange import POLICY, Application, Exchange, Receive, Scope, Send
 from millstream.gateway.metrics import CONTENT_TYPE
 from millstream.gateway.origins import OriginGate
-from millstream.gateway.router import Route, Router
+from millstream.gateway.router import NOTHING_HERE, Route, Router
 from millstream.gateway.settings import Group
 from millstream.gateway.v1.routes import routes_for
+from millstream.gateway.welcome import ROOTS, welcome_routes
 
 _LOG: Final = logging.getLogger("millstream.gateway")
 _NOWHERE: Final = "(none)"
@@ -61,6 +62,8 @@ class Front:
             groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.inbox_prefix
         ):
             self._router.add(route)
+        for route in welcome_routes(self._prefix, settings.metrics_path):
+            self._router.add(route)
         if settings.metrics_path:
             self._router.add(Route("GET", settings.metrics_path, _tell_metrics))
 
@@ -80,7 +83,7 @@ class Front:
         route = _NOWHERE
         is_stream = False
         path = self._path_of(scope)
-        is_second = path is not None and (path == "/v2" or path.startswith("/v2/"))
+        is_second = path is not None and path.startswith("/v2/") and path not in ROOTS
         try:
             self._mark(exchange)
             cross = self.core.cross_origin
@@ -91,7 +94,7 @@ class Front:
                     return
             self._gate.check(exchange, path)
             if path is None:
-                raise NotFound("there is nothing at this path")
+                raise NotFound(NOTHING_HERE)
             if is_second and self._second is not None:
                 self._admit(exchange)
                 await self._serve_second(exchange, path)

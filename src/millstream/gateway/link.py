@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -24,9 +23,13 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.base.tls_files import client_context
+from millstream.client.errors import ClientError, CredentialsRefused
+from millstream.client.opening import open_connection
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import (
     GatewayError,
+    JetStreamOff,
     JetStreamRefused,
     LinkDown,
     LinkTimeout,
@@ -37,6 +40,7 @@ from millstream.gateway.errors import (
 from millstream.gateway.publisher import LinkPublisher, PubAck
 from millstream.gateway.replies import Replies
 from millstream.gateway.settings import Nats
+from millstream.jsapi.errors import not_enabled
 
 __all__ = [
     "Credentials",
@@ -53,12 +57,6 @@ _LOG: Final = logging.getLogger("millstream.gateway.link")
 _WATCH_S: Final = 1.0
 _PING_S: Final = 15
 _PUBLISHER: Final = "publisher"
-_NOT_AUTHORIZED: Final = (
-    "authorization violation",
-    "authentication expired",
-    "account authentication",
-    "nkey",
-)
 
 Listener = Callable[[], None]
 
@@ -108,6 +106,7 @@ class Link:
         self.generation = 0  # rises with every new connection
         self.last_used = 0.0  # in the loop's time
         self.was_refused = False  # NATS was reached, and did not take the credentials
+        self._complaint = ""  # what is wrong, as the log has it
 
     # -- what it is good for ------------------------------------------------------------------------
 
@@ -117,6 +116,12 @@ class Link:
         if self._connection is None:
             raise self._closed or LinkDown("there is no connection to NATS")
         return self._connection
+
+    @property
+    def where(self) -> str:
+        """The server of the moment, for people."""
+        url = None if self._connection is None else self._connection.connected_url
+        return "a server that is gone" if url is None else url.netloc.rpartition("@")[2]
 
     @property
     def is_up(self) -> bool:
@@ -141,7 +146,7 @@ class Link:
         try:
             message = await self.request(self._prefix + suffix, body, timeout=timeout)
         except NoResponders:
-            raise NoResponders("nats: jetstream not enabled") from None
+            raise JetStreamOff(not_enabled(self.where, self._options.domain)) from None
         try:
             answer = msgspec.json.decode(message.data)
         except UNREADABLE_JSON as error:
@@ -228,26 +233,29 @@ class Link:
         self._tell()
 
     async def _connect(self) -> tuple[Connection, Replies]:
-        failure: Exception = LinkDown("no servers are configured")
+        failures: list[str] = []
         for server in self._options.servers:
             connection = Connection()
             replies = Replies(connection, self._options.inbox_prefix)
+            options = self._connect_options(connection, replies)
+            timeout_s = self._options.connect_timeout_s or None
             try:
-                async with asyncio.timeout(self._options.connect_timeout_s or None):
-                    await connection.connect(server, **self._connect_options(connection, replies))
+                await open_connection(connection, server, timeout_s, patient=False, **options)
+                async with asyncio.timeout(timeout_s):
                     await replies.open()
                 return connection, replies
-            except (NatsError, OSError, ValueError) as error:  # a timeout is an OSError
-                failure = connection.last_error or error
+            except CredentialsRefused as error:
+                mine = self._credentials is None  # nobody else is told where NATS is
+                raise Unauthorized(str(error) if mine else "NATS does not take the credentials") from None
+            except (ClientError, NatsError, OSError) as error:  # a timeout is an OSError
+                failures.append(str(error) or type(error).__name__)
                 with contextlib.suppress(NatsError, OSError):
                     await connection.close()
-                if any(sign in str(failure).lower() for sign in _NOT_AUTHORIZED):
-                    raise Unauthorized("NATS does not take the credentials") from failure
             except BaseException:
                 with contextlib.suppress(NatsError, OSError):
                     await connection.close()
                 raise
-        raise LinkDown(f"no connection to NATS: {failure or type(failure).__name__}") from failure
+        raise LinkDown("; ".join(failures) or "no servers are configured")
 
     def _connect_options(self, connection: Connection, replies: Replies) -> dict[str, Any]:
         async def ended() -> None:
@@ -268,10 +276,11 @@ class Link:
             "inbox_prefix": options.inbox_prefix,
         }
         if options.tls is not None:
-            context = ssl.create_default_context(cafile=options.tls.authorities)
-            if options.tls.certificate is not None:
-                context.load_cert_chain(options.tls.certificate, options.tls.key)
-            chosen["tls"] = context
+            chosen["tls"] = client_context(
+                str(options.tls.authorities or ""),
+                str(options.tls.certificate or ""),
+                str(options.tls.key or ""),
+            )
         if self._credentials is not None:
             chosen |= self._credentials.options()
         elif options.credentials_file is not None:
@@ -312,7 +321,8 @@ class Link:
         replies, self._replies = self._replies, None
         if replies is not None:
             replies.end(LinkDown("the connection to NATS was lost before the answer came"))
-        _LOG.warning("the connection to NATS was lost: %s", connection.last_error or "closed by the server")
+        reason = connection.last_error or "closed by the server"
+        self._complain(f"the connection to NATS was lost: {reason}; trying to get it back")
         self._tell()
         if self._closed is None:
             self._mend(at_once=False)
@@ -335,20 +345,41 @@ class Link:
                 if self._credentials is not None:
                     await self.close(error)
                     return
-                _LOG.error("NATS does not take the gateway's own credentials")
+                self._complain(f"{error}; only callers with credentials of their own are served")
             except LinkDown as error:
                 self.was_refused = False
-                _LOG.warning("%s", error)
-            except Exception:  # of a library that was cut off in the middle: no reason to give up
-                _LOG.exception("connecting to NATS failed")
+                self._complain(f"{error}; trying again every {self._options.reconnect_wait_s:g} s")
+            except Exception as error:  # of a library that was cut off in the middle: no reason to give up
+                self._complain(f"connecting to NATS failed: {error!r}", error)
             else:
-                _LOG.warning("connected to NATS")
+                level = logging.WARNING if self._complaint else logging.INFO  # after bad news the good ones
+                self._complaint = ""
                 self._mender = None
                 self._adopt(*made)
+                if self._credentials is None:
+                    _LOG.log(level, "connected to NATS at %s", self.where)
+                    await self._look_for_jetstream()
                 return
             if 0 <= self._options.reconnect_attempts <= attempts:
-                await self.close(LinkDown(f"gave up after {attempts} attempts to connect to NATS"))
+                text = f"gave up after {attempts} attempts to connect to NATS"
+                _LOG.error("%s; restart the gateway, or set nats.reconnect.max_attempts", text)
+                await self.close(LinkDown(text))
                 return
+
+    async def _look_for_jetstream(self) -> None:
+        """Say at once what every call would be told."""
+        try:
+            await self.api("INFO")
+        except JetStreamOff as error:
+            _LOG.warning("%s", error.advice)
+        except GatewayError:
+            return  # it may not ask, or the connection is lost again
+
+    def _complain(self, text: str, error: Exception | None = None) -> None:
+        """Log what is wrong, once until it changes; of links of callers, only to those who look for it."""
+        level = logging.WARNING if self._credentials is None and text != self._complaint else logging.DEBUG
+        self._complaint = text
+        _LOG.log(level, "%s", text, exc_info=error)
 
     def _tell(self) -> None:
         for listener in list(self._listeners):

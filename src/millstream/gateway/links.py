@@ -24,7 +24,7 @@ class Links:
     def __init__(self, options: Nats) -> None:
         self._options = options
         self.own = Link(options)
-        self.own.publisher()  # options that it can not use are told at the start, not to every caller
+        self.own.publisher().check()  # what it can not use is told at the start, not to every caller
         self._pool: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Task[Link]] = {}
         self._sweeper: asyncio.Task[None] | None = None

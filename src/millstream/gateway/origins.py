@@ -25,7 +25,8 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = "*"
 _OPAQUE: Final = "null"  # of sandboxed frames, files and redirected requests: anybody's
 _ELSEWHERE: Final = ("cross-site", "same-site")
-_OPEN_TO_LINKS: Final = ("/v2/docs", "/v2/openapi.json")  # what a link on another page may lead to
+# What a link on another page may lead to.
+_OPEN_TO_LINKS: Final = ("/", "/docs", "/v2/docs", "/v2/openapi.json")
 
 
 class Origin(NamedTuple):

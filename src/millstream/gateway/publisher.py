@@ -28,6 +28,7 @@ from millstream.gateway.errors import (
 from millstream.gateway.settings import Nats
 from millstream.wire import errors as wire
 from millstream.wire.async_publisher import AsyncPublisher
+from millstream.wire.login import check_files
 from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
@@ -50,12 +51,14 @@ class LinkPublisher:
     """Connected when it is first needed; from then on it comes back by itself."""
 
     def __init__(self, options: Nats, credentials: Credentials | None) -> None:
-        self.wire = AsyncPublisher(
-            _wire_options(options, credentials),
-            timeout_s=options.publish_timeout_s or 3600.0,
-        )
+        self._options = _wire_options(options, credentials)
+        self.wire = AsyncPublisher(self._options, timeout_s=options.publish_timeout_s or 3600.0)
         self._connecting: asyncio.Task[None] | None = None
         self._was_connected = False
+
+    def check(self) -> None:
+        """BadOptions if a file of certificates or credentials can not be used."""
+        check_files(self._options)
 
     async def connect(self) -> AsyncPublisher:
         """The publisher, once it was connected; LinkDown or Unauthorized if it can not be."""

@@ -6,8 +6,8 @@ is no slash, and what it hides is not found.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from millstream.gateway.core import Core
@@ -17,14 +17,30 @@ from millstream.gateway.exchange import Exchange
 Handler = Callable[[Exchange, Core], Awaitable[None]]
 
 
+NOTHING_HERE: Final = "there is nothing at this path; /v2/docs shows what there is"
+
+
 class Route(NamedTuple):
-    """One method of one path; `is_open` needs no credentials, `is_stream` has no end of its own."""
+    """One method of one path; `is_open` needs no credentials, `is_stream` has no end of its own.
+
+    What takes GET takes HEAD as well: the same answer without its body.
+    """
 
     method: str
     template: str
     handler: Handler
     is_open: bool = False
     is_stream: bool = False
+
+
+def method_served(method: str) -> str:
+    """Return the method whose route serves a request: GET's serves HEAD, too."""
+    return "GET" if method == "HEAD" else method
+
+
+def allowed(methods: Collection[str]) -> tuple[str, ...]:
+    """Return what the header Allow has for a path with routes for these methods."""
+    return tuple(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
 
 
 class _Node:
@@ -61,15 +77,15 @@ class Router:
             if child is None:
                 child = node.any
                 if child is None or not segment:
-                    raise NotFound("there is nothing at this path")
+                    raise NotFound(NOTHING_HERE)
                 parameters.append(_decoded(segment))
             node = child
-        route = node.routes.get(method)
+        route = node.routes.get(method_served(method))
         if route is not None:
             return route, tuple(parameters)
         if node.routes:
-            raise MethodNotAllowed(tuple(sorted(node.routes)))
-        raise NotFound("there is nothing at this path")
+            raise MethodNotAllowed(allowed(node.routes))
+        raise NotFound(NOTHING_HERE)
 
 
 def _decoded(segment: str) -> str:
@@ -80,5 +96,5 @@ def _decoded(segment: str) -> str:
     except UnicodeDecodeError as error:
         raise BadRequest("the path is not UTF-8") from error
     if "/" in decoded:
-        raise NotFound("there is nothing at this path")
+        raise NotFound(NOTHING_HERE)
     return decoded

@@ -14,6 +14,8 @@ import ssl
 from typing import Final
 
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import CannotListen
+from millstream.base.tls_files import TlsFileError, load_authorities, load_certificate
 from millstream.base.tls_server import ServerContext
 from millstream.gateway.app import build_app
 from millstream.gateway.core import Core
@@ -27,7 +29,7 @@ _TICK_S: Final = 1.0
 
 
 class GatewayNotStarted(MillstreamError):
-    """An address can not be listened on, or a file that the settings name can not be used."""
+    """The settings ask for what can not be."""
 
 
 class GatewayServer:
@@ -66,11 +68,13 @@ class GatewayServer:
             host, port = listening.address
             try:
                 await listening.start()
-            except (OSError, OverflowError) as error:  # the latter for a port that is no number of one
+            except (OSError, OverflowError) as error:
                 for each in self._listening:
                     each.stop_accepting()
-                reason = error.strerror if isinstance(error, OSError) else ""
-                raise GatewayNotStarted(f"{host}:{port}: {reason or error}") from error
+                if isinstance(error, OverflowError):
+                    raise GatewayNotStarted(f"there is no port {port}; ports are 1 to 65535") from None
+                change = "--port, or listen_port in the file"
+                raise CannotListen(error, "HTTP callers", host, port, change) from None
         self._warn()
         await self.core.start()
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
@@ -127,7 +131,7 @@ class GatewayServer:
                 scheme = "http" if self._settings.tls is None else "https"
                 print(f"millstream gateway listens on {scheme}://{host}:{port}", flush=True)
             await asked.wait()
-            _LOG.warning("the gateway stops")
+            _LOG.info("the gateway stops")
         finally:
             await self.stop()
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -146,12 +150,12 @@ def _server_context(tls: Tls) -> ssl.SSLContext:
         raise GatewayNotStarted("gateway.tls needs a certificate")
     context = ServerContext()
     try:
-        context.load_cert_chain(tls.certificate, tls.key)
+        load_certificate(context, str(tls.certificate), str(tls.key or ""))
         if tls.authorities is not None:
-            context.load_verify_locations(tls.authorities)
+            load_authorities(context, str(tls.authorities))
             context.require_certificates()
-    except OSError as error:  # of ssl too; it names no file
-        raise GatewayNotStarted(f"the files of gateway.tls can not be used: {error}") from error
+    except TlsFileError as error:
+        raise GatewayNotStarted(f"gateway.tls: {error}") from None
     context.set_alpn_protocols(["h2", "http/1.1"])
     return context
 

@@ -59,7 +59,11 @@ def test_paths_that_are_not(router: Router, path: str) -> None:
 def test_a_path_of_another_method_tells_its_own(router: Router) -> None:
     with pytest.raises(MethodNotAllowed) as refusal:
         router.find("PUT", "/a")
-    assert refusal.value.allowed == ("GET", "POST")
+    assert refusal.value.allowed == ("GET", "HEAD", "POST")
+
+
+def test_head_is_served_where_get_is(router: Router) -> None:
+    assert router.find("HEAD", "/a")[0].method == "GET"
 
 
 def test_a_path_that_is_no_text_is_refused(router: Router) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from millstream.base.reasons import CannotListen
 from millstream.gateway.budget import BodyBudget
 from millstream.gateway.errors import BodyTimeout
 from millstream.gateway.exchange import Exchange
@@ -78,7 +79,7 @@ async def test_the_address_that_can_not_be_listened_on_is_the_one_that_is_told()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         listeners = tuple(Listener(host="127.0.0.1", port=each) for each in (port, 0))
-        with pytest.raises(GatewayNotStarted, match=f"127.0.0.1:{port}: "):
+        with pytest.raises(CannotListen, match=f"127.0.0.1:{port}: Address already in use; "):
             await GatewayServer(Settings(listeners=listeners)).start()
 
 

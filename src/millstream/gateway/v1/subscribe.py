@@ -92,6 +92,11 @@ class SubscribeRoute:
         try:
             with link.held():
                 try:
+                    if exchange.is_head:
+                        await self._check(link, board, stream, consumer, query, patience_s=0)
+                        await self._begin(exchange, framing)
+                        await exchange.finish()
+                        return
                     session = await self._define(link, board, stream, consumer, query, core, framing)
                 except GatewayError as error:
                     await refuse_for(exchange, core, _UNDEFINED, error)
@@ -115,15 +120,7 @@ class SubscribeRoute:
         framing: _Framing,
     ) -> Session:
         """A session that shows interest, or the reason why there can be none."""
-        self._rules.check_subject(query.subject)
-        if query.group:
-            self._rules.check_name("", "DeliveryGroup", query.group)
-        info = await _info_when_free(link, board, stream, consumer, query)
-        config = info["config"]
-        if not config.get("filter_subject"):
-            stored = (await link.api(f"STREAM.INFO.{stream}"))["config"].get("subjects") or []
-            if not any(collide(query.subject.encode(), subject.encode()) for subject in stored):
-                raise NotFound("nats: no stream matches subject")
+        info = await self._check(link, board, stream, consumer, query, patience_s=_BOUND_FOR_S)
         session = Session(
             link,
             (stream, consumer),
@@ -142,11 +139,28 @@ class SubscribeRoute:
             raise
         return session
 
-    async def _serve(self, exchange: Exchange, core: Core, session: Session, framing: _Framing) -> None:
+    async def _check(
+        self, link: Link, board: Board, stream: str, consumer: str, query: _Query, *, patience_s: float
+    ) -> dict[str, Any]:
+        """Return what is known of the consumer, or raise why it can not be read."""
+        self._rules.check_subject(query.subject)
+        if query.group:
+            self._rules.check_name("", "DeliveryGroup", query.group)
+        info = await _info_when_free(link, board, stream, consumer, query, patience_s)
+        if not info["config"].get("filter_subject"):
+            stored = (await link.api(f"STREAM.INFO.{stream}"))["config"].get("subjects") or []
+            if not any(collide(query.subject.encode(), subject.encode()) for subject in stored):
+                raise NotFound("nats: no stream matches subject")
+        return info
+
+    async def _begin(self, exchange: Exchange, framing: _Framing) -> None:
         headers = list(_HEADERS)
         if exchange.scope["http_version"].startswith("1"):
             headers.append(_KEEP_ALIVE)
         await exchange.start(200, framing.content_type, headers)
+
+    async def _serve(self, exchange: Exchange, core: Core, session: Session, framing: _Framing) -> None:
+        await self._begin(exchange, framing)
         loop = asyncio.get_running_loop()
         core.metrics.streams.labels("v1").inc()
         gone = loop.create_task(exchange.gone())
@@ -214,11 +228,11 @@ class _Framing:
 
 
 async def _info_when_free(
-    link: Link, board: Board, stream: str, consumer: str, query: _Query
+    link: Link, board: Board, stream: str, consumer: str, query: _Query, patience_s: float
 ) -> dict[str, Any]:
     """The consumer, if it may be read under these terms and nobody reads it."""
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + _BOUND_FOR_S
+    give_up = loop.time() + patience_s
     while True:
         info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
         config = info["config"]

@@ -38,13 +38,13 @@ class Reply(Protocol):
 
 
 class Whole:
-    """An answer that is complete before its first byte leaves."""
+    """An answer that is complete before its first byte leaves; JSON ends its line, for shells."""
 
     def __init__(
         self, status: int, body: bytes = b"", media_type: str = JSON, headers: Headers | None = None
     ) -> None:
         self.status = status
-        self.body = body
+        self.body = body + b"\n" if body and media_type == JSON else body
         self.media_type = media_type
         self.headers = headers or []
 
@@ -56,6 +56,22 @@ class Whole:
                 headers += [("Content-Type", self.media_type)]
         await send(start(self.status, headers))
         await send({"type": "http.response.body", "body": self.body})
+
+
+class Head:
+    """The head of an answer in pieces, for who asked with HEAD: nothing is begun that would have to end."""
+
+    def __init__(self, media_type: str) -> None:
+        self._media_type = media_type
+
+    async def respond(self, receive: Receive, send: Send) -> None:
+        await send(start(200, flow_headers(self._media_type)))
+        await send({"type": "http.response.body", "body": b""})
+
+
+def flow_headers(media_type: str) -> Headers:
+    """The headers of every answer in pieces."""
+    return [("Content-Type", media_type), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")]
 
 
 class Flow:
@@ -85,12 +101,7 @@ class Flow:
         self._watcher: asyncio.Future[None] | None = None
 
     async def respond(self, receive: Receive, send: Send) -> None:
-        headers = [
-            ("Content-Type", self.media_type),
-            ("Cache-Control", "no-cache"),
-            ("X-Accel-Buffering", "no"),
-            *self.headers,
-        ]
+        headers = [*flow_headers(self.media_type), *self.headers]
         watcher = self._watcher = asyncio.ensure_future(until_gone(receive)) if self.watch else None
         sender = asyncio.ensure_future(self._send(send, headers))
         try:
@@ -180,6 +191,11 @@ class Call:
         self.query: Any = read_query(operation.query, self.scope.get("query_string", b""))
 
     # -- headers --------------------------------------------------------------------------------------
+
+    @property
+    def is_head(self) -> bool:
+        """Whether only the head of the answer to a GET is wanted."""
+        return self.exchange.is_head
 
     @property
     def raw_headers(self) -> list[tuple[bytes, bytes]]:

@@ -119,15 +119,19 @@ class ConsumerSession:
         self._out: dict[int, _Sent] = {}  # what was sent, by sequence, oldest first
 
     async def open(self) -> None:
-        """Look at the consumer; NotFound, or Conflict if it is none that can be pulled from."""
+        """Begin; NotFound, or Conflict if the consumer is none that can be pulled from."""
+        await self.look()
+        _sessions.setdefault(self._link, weakref.WeakSet()).add(self)
+        self._link.listen(self.wake)
+
+    async def look(self) -> None:
+        """Look at the consumer; raises as `open`, and begins nothing."""
         config = (await self._link.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}"))["config"]
         if config.get("deliver_subject"):
             raise Conflict("this is a push consumer; messages are read from pull consumers here")
         if config.get("priority_policy", "none") != "none":
             raise Conflict("this consumer has priority groups; read it by fetch")
         self._limit_by(config)
-        _sessions.setdefault(self._link, weakref.WeakSet()).add(self)
-        self._link.listen(self.wake)
 
     def _limit_by(self, config: dict[str, Any]) -> None:
         if most := config.get("max_batch", 0):

@@ -213,7 +213,7 @@ class _Fetching:
         if not self._may_come:
             self._unsent += await self._inbox.close()
             self._is_last = True
-            text = b'{"messages":[' + self._text() + b"]}"
+            text = b'{"messages":[' + self._text() + b"]}\n"
             headers, pieces = [("Content-Length", str(len(text)))], self._one_piece(text)
         writes_whole = self._call.exchange.writes_whole
         return Flow(JSON, await begun(pieces), headers, sent=self.sent, writes_whole=writes_whole)
@@ -235,7 +235,7 @@ class _Fetching:
                     yield b"," + self._text()
             self._unsent += await self._inbox.close()
             self._is_last = True
-            yield b"," + self._text() + b"]}" if self._unsent else b"]}"
+            yield b"," + self._text() + b"]}\n" if self._unsent else b"]}\n"
         finally:
             await self.close()
 

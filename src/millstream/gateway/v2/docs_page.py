@@ -18,7 +18,7 @@ code,pre{font:13px/1.45 ui-monospace,monospace}pre{background:var(--soft);paddin
 .method{font-weight:700;color:#fff;border-radius:4px;padding:.05em .5em;font-size:.8em;min-width:3.6em;text-align:center}
 .get{background:var(--get)}.post{background:var(--post)}.put{background:var(--put)}.delete{background:var(--delete)}
 table{border-collapse:collapse;width:100%;margin:.4em 0}td,th{border-bottom:1px solid var(--line);padding:.25em .5em;
-text-align:left;vertical-align:top}th{font-weight:600}.mute{opacity:.7}form{display:grid;gap:.4em;margin-top:.6em}
+text-align:left;vertical-align:top}th{font-weight:600}.mute{opacity:.7}.curl{white-space:pre-wrap;word-break:break-all;margin:0}form{display:grid;gap:.4em;margin-top:.6em}
 input,textarea,button{font:inherit;padding:.3em .5em}textarea{min-height:5em;font-family:ui-monospace,monospace}
 label{display:grid;grid-template-columns:11rem 1fr;gap:.5em;align-items:center}#filter{width:100%;box-sizing:border-box}
 </style></head><body>
@@ -48,6 +48,18 @@ function shape(schema,depth=0){
   if(schema.additionalProperties&&schema.additionalProperties!==true)return"{[name]: "+shape(schema.additionalProperties,depth+1)+"}";
   return schema.type?(schema.format?schema.type+" ("+schema.format+")":schema.type):"any";
 }
+const quoted=text=>"'"+text.replaceAll("'","'\\''")+"'";
+function curlLine(url,{method,headers,body}){
+  const words=["curl"];
+  if(method!=="GET")words.push("-X "+method);
+  for(const[name,value]of Object.entries(headers))words.push("-H "+quoted(name+": "+value));
+  if(body!==undefined)words.push("--data-binary "+quoted(body));
+  return[...words,quoted(url)].join(" ");
+}
+function indented(text,type){
+  if(!/json$/.test(type.split(";")[0])||/ndjson/.test(type))return text;
+  try{return JSON.stringify(JSON.parse(text),null,2)}catch{return text}
+}
 function tryIt(method,path,operation){
   const form=make("form"),fields={};
   for(const parameter of operation.parameters||[]){
@@ -61,27 +73,35 @@ function tryIt(method,path,operation){
     body=make("textarea");
     form.append(make("label",{},"Content-Type",type),make("label",{},"Body",body))}
   const out=make("pre",{hidden:true}),stop=make("button",{type:"button",textContent:"Stop",hidden:true});
-  form.append(make("div",{},make("button",{textContent:"Send"})," ",stop));
-  form.onsubmit=async event=>{
-    event.preventDefault();
+  const line=make("pre",{className:"curl"}),copy=make("button",{type:"button",textContent:"Copy"});
+  const request=()=>{
     let target=path;const query=new URLSearchParams(),headers={};
     for(const[key,input]of Object.entries(fields)){
       const at=key.indexOf(":"),place=key.slice(0,at),name=key.slice(at+1);
-      if(place==="path")target=target.replace("{"+name+"}",encodeURIComponent(input.value));
+      if(place==="path")target=target.replace("{"+name+"}",input.value?encodeURIComponent(input.value):"{"+name+"}");
       else if(input.value){if(place==="query")query.append(name,input.value);else headers[name]=input.value}}
     const who=document.getElementById("authorization").value;if(who)headers.Authorization=who;
     const options={method:method.toUpperCase(),headers};
     if(body&&(body.value||operation.requestBody.required)){options.body=body.value;headers["Content-Type"]=type.value}
     if([...query].length)target+="?"+query;
-    const abort=new AbortController();options.signal=abort.signal;stop.onclick=()=>abort.abort();
+    return{url:location.origin+location.pathname.replace(/\/v2\/docs.*$/,"")+target,options}};
+  const show=()=>{const{url,options}=request();line.textContent=curlLine(url,options)};
+  copy.onclick=()=>{const range=document.createRange();range.selectNodeContents(line);
+    const chosen=getSelection();chosen.removeAllRanges();chosen.addRange(range);document.execCommand("copy")};
+  form.append(make("div",{},make("button",{textContent:"Send"})," ",stop),line,make("div",{},copy));
+  form.oninput=show;document.getElementById("authorization").addEventListener("input",show);show();
+  form.onsubmit=async event=>{
+    event.preventDefault();
+    const{url,options}=request(),abort=new AbortController();
+    options.signal=abort.signal;stop.onclick=()=>abort.abort();
     out.hidden=stop.hidden=false;out.textContent="";
     try{
-      const base=location.pathname.replace(/\/v2\/docs.*$/,"");
-      const response=await fetch(base+target,options);
-      out.textContent=response.status+" "+response.statusText+"\n"+[...response.headers].map(h=>h.join(": ")).join("\n")+"\n\n";
-      const reader=response.body.getReader(),decoder=new TextDecoder();
+      const response=await fetch(url,options);
+      const head=response.status+" "+response.statusText+"\n"+[...response.headers].map(h=>h.join(": ")).join("\n")+"\n\n";
+      const reader=response.body.getReader(),decoder=new TextDecoder();let text="";
       for(;;){const{done,value}=await reader.read();if(done)break;
-        out.textContent=(out.textContent+decoder.decode(value,{stream:true})).slice(-200000)}
+        text=(text+decoder.decode(value,{stream:true})).slice(-200000);out.textContent=head+text}
+      out.textContent=head+indented(text,response.headers.get("Content-Type")||"")
     }catch(error){out.textContent+="\n"+error}
     stop.hidden=true};
   return make("div",{},form,out);

@@ -34,7 +34,7 @@ from millstream.gateway.errors import (
     LinkError,
     Stopping,
 )
-from millstream.gateway.v2.calls import Call, Flow, Reply, begun
+from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.consuming import message_of
 from millstream.gateway.v2.framing import Framing, framing_of
@@ -131,6 +131,9 @@ async def read_live(call: Call) -> Reply:
     subjects = [check_filter(subject) for subject in query.subject]
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     start = _start(call, query)
+    if call.is_head:
+        await call.link.api(f"STREAM.INFO.{stream_of(call)}")  # raises what is wrong
+        return Head(framing.media_type)
     reading = _Reading(call, subjects, start, query.payload)
     await reading.open()
     return Flow(framing.media_type, await begun(_flow(call, framing, reading)))
@@ -153,6 +156,9 @@ async def read_consumer_live(call: Call) -> Reply:
     query: ConsumerQuery = call.query
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect)
+    if call.is_head:
+        await session.look()
+        return Head(framing.media_type)
     await session.open()
     return Flow(
         framing.media_type,

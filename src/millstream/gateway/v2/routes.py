@@ -25,6 +25,7 @@ from millstream.gateway.errors import (
     Overloaded,
 )
 from millstream.gateway.exchange import Application, Exchange, Receive, Scope, Send
+from millstream.gateway.router import NOTHING_HERE, allowed, method_served
 from millstream.gateway.settings import Group
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.operations import Operation, Tag
@@ -94,19 +95,19 @@ class Routes:
             if following is None:
                 following = node.parameter
                 if following is None or not segment:
-                    raise NotFound("there is nothing at this path")
+                    raise NotFound(NOTHING_HERE)
                 if following.name == _REST:
                     named[_REST] = _decoded("/".join(segments[position:]))
                     node = following
                     break
                 named[following.name] = _decoded(segment)
             node = following
-        operation = node.methods.get(method)
+        operation = node.methods.get(method_served(method))
         if operation is not None:
             return operation, named
         if method == _SOCKET or not node.methods or _SOCKET in node.methods:
-            raise NotFound("there is nothing at this path, or only a WebSocket")
-        raise MethodNotAllowed(tuple(sorted(node.methods)))
+            raise NotFound("there is nothing at this path, or only a WebSocket; see /v2/docs")
+        raise MethodNotAllowed(allowed(node.methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope["state"]["exchange"]

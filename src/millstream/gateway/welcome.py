@@ -1,0 +1,53 @@
+"""Paths that people and probes try first: the root, `/docs`, and whether the gateway is healthy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from millstream.gateway.core import Core
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.router import Route
+from millstream.gateway.v1.health import is_ready
+
+DOCS: Final = "/v2/docs"
+ROOTS: Final = ("/", "/v2", "/v2/")
+_HEALTH: Final = ("/healthz", "/health")
+
+
+def welcome_routes(prefix: str, metrics_path: str) -> list[Route]:
+    """The routes; addresses in their answers begin with `prefix`."""
+    places = {"docs": DOCS, "openapi": "/v2/openapi.json", "health": _HEALTH[0]}
+    if metrics_path:
+        places["metrics"] = metrics_path
+    body = _line({"service": "millstream gateway"} | {name: prefix + path for name, path in places.items()})
+
+    async def welcome(exchange: Exchange, core: Core) -> None:
+        """Say where everything is; browsers are sent to the documentation."""
+        if "text/html" in exchange.header(b"accept"):
+            await show_docs(exchange, core)
+        else:
+            await exchange.answer(200, body)
+
+    async def show_docs(exchange: Exchange, core: Core) -> None:
+        await exchange.answer(302, body, headers=[(b"location", (prefix + DOCS).encode())])
+
+    return [
+        *(Route("GET", path, welcome, is_open=True) for path in ROOTS),
+        Route("GET", "/docs", show_docs, is_open=True),
+        *(Route("GET", path, _health, is_open=True) for path in _HEALTH),
+    ]
+
+
+async def _health(exchange: Exchange, core: Core) -> None:
+    """Say whether calls have a chance, as `ready` of `/v1` does."""
+    if await is_ready(core):
+        await exchange.answer(200, _line({"status": "ok"}))
+    else:
+        error = "the gateway stops" if core.stopping.is_set() else "NATS or its JetStream is not reached"
+        await exchange.answer(503, _line({"status": "unavailable", "error": error}))
+
+
+def _line(value: object) -> bytes:
+    return msgspec.json.encode(value) + b"\n"
