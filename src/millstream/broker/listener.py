@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.clock import SystemClock
 from millstream.base.descriptors import is_kept
+from millstream.base.reasons import CannotListen
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType, TlsOptions
 from millstream.broker.session import ConnectOptions
@@ -40,11 +41,25 @@ _MOST_HANDSHAKES: Final = 1024  # at a time
 # Bytes of a compressed web socket message from a client that has not logged in: CONNECT and little more.
 _UNKNOWN_MESSAGE: Final = 64 * 1024
 _ACCEPT_RETRY_S: Final = 0.1  # after running out of file descriptors, say
+# Who connects to a listener, and how its port is chosen.
+_PURPOSES: Final = {
+    ConnectionType.STANDARD: ("clients", "-p, or port in the configuration"),
+    ConnectionType.WEBSOCKET: ("websocket clients", "websocket.port in the configuration"),
+}
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets for every address of `host`, all on one port; -1 or 0 lets the system pick it."""
-    port = max(port, 0)
+def bind(host: str, port: int, purpose: str, change: str) -> list[socket.socket]:
+    """Bound sockets for every address of `host`, all on one port; -1 or 0 lets the system pick it.
+
+    Raises CannotListen, which says what the port was for and how another one is chosen.
+    """
+    try:
+        return _bind(host, max(port, 0))
+    except OSError as error:
+        raise CannotListen(error, purpose, host, max(port, 0), change) from None
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     wildcard = host in ("", "0.0.0.0", "::")
     addresses = socket.getaddrinfo(
@@ -74,11 +89,10 @@ def bind(host: str, port: int) -> list[socket.socket]:
                     continue
                 raise
             sockets.append(sock)
-    except OSError as error:
+    except OSError:
         for sock in sockets:
             sock.close()
-        # "Address already in use" alone does not say which address.
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+        raise
     return sockets
 
 
@@ -100,8 +114,9 @@ class Listener:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; OSError if the address cannot be had."""
-        self._sockets = bind(host, port)
+        """Listen; CannotListen if the address cannot be had."""
+        purpose, change = _PURPOSES[self._kind]
+        self._sockets = bind(host, port, purpose, change)
         self.port = self._sockets[0].getsockname()[1]
         loop = self._broker.loop
         for sock in self._sockets:

@@ -13,10 +13,10 @@ Not here: sessions and alerts (base.tls_server), handshakes (broker.tls_accept),
 
 import ssl
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from millstream.base.errors import MillstreamError
+from millstream.base.tls_files import load_authorities, load_certificate
 from millstream.base.tls_server import ServerContext
 from millstream.broker.options import TlsOptions
 
@@ -73,7 +73,7 @@ class TlsOptionsError(MillstreamError):
 
 
 def server_context(options: TlsOptions) -> ServerContext:
-    """Return the context for a listener, or raise TlsOptionsError."""
+    """Return the context for a listener; raises TlsOptionsError, or TlsFileError."""
     context = ServerContext()
     if options.min_version not in _VERSIONS:
         raise TlsOptionsError(f"unsupported minimum TLS version {options.min_version!r}: use 1.2 or 1.3")
@@ -82,7 +82,7 @@ def server_context(options: TlsOptions) -> ServerContext:
     _set_curve(context, options.curve_preferences)
     _load_certificate(context, options)
     if options.ca_file:
-        _load_authorities(context, options.ca_file)
+        load_authorities(context, options.ca_file)
     if options.verify or options.verify_and_map:
         if not options.ca_file:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
@@ -131,44 +131,4 @@ def _load_certificate(context: ssl.SSLContext, options: TlsOptions) -> None:
         raise TlsOptionsError("missing 'cert_file' in TLS configuration")
     if not options.key_file:
         raise TlsOptionsError("missing 'key_file' in TLS configuration")
-    _readable(options.cert_file, "cert_file")
-    _readable(options.key_file, "key_file")
-
-    def no_password() -> NoReturn:
-        # Without this OpenSSL would ask at the terminal.
-        raise TlsOptionsError(f"key_file {options.key_file!r} is encrypted, which is not supported")
-
-    try:
-        context.load_cert_chain(options.cert_file, options.key_file, password=no_password)
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            message = f"key_file {options.key_file!r} does not belong to cert_file {options.cert_file!r}"
-        elif not _holds(options.cert_file, "CERTIFICATE"):
-            message = f"cert_file {options.cert_file!r} holds no PEM certificate"
-        elif not _holds(options.key_file, "PRIVATE KEY"):
-            message = f"key_file {options.key_file!r} holds no PEM private key"
-        else:
-            message = (
-                f"cannot use cert_file {options.cert_file!r} with key_file {options.key_file!r}: {error}"
-            )
-        raise TlsOptionsError(message) from None
-
-
-def _load_authorities(context: ssl.SSLContext, path: str) -> None:
-    _readable(path, "ca_file")
-    try:
-        context.load_verify_locations(path)
-    except ssl.SSLError:
-        raise TlsOptionsError(f"ca_file {path!r} holds no PEM certificate") from None
-
-
-def _readable(path: str, option: str) -> None:
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise TlsOptionsError(f"cannot read {option} {path!r}: {error.strerror}") from None
-
-
-def _holds(path: str, kind: str) -> bool:
-    return f"{kind}-----".encode() in Path(path).read_bytes()
+    load_certificate(context, options.cert_file, options.key_file)

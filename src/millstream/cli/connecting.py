@@ -10,16 +10,15 @@ those of the `nats` command line, so that a shell that is set up for it is set u
 talks to two servers has a second set, whose options begin with `--to-` and have no environment variables:
 nobody shall send one server's password to another.
 
-Files are read when the connection is made.
+Files are read when the connection is made, and checked by `millstream.client.opening`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,22 +26,18 @@ from typing import Annotated, Any, Final
 
 import typer
 from nats.aio.client import Client as Connection
-from nats.errors import AuthorizationError
-from nats.errors import Error as NatsError
 
-from millstream.base.errors import MillstreamError
+from millstream.base.tls_files import client_context
+from millstream.cli.endings import UsageError
+from millstream.client.opening import open_connection
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 DEFAULT_TIMEOUT_S: Final = 10.0
 _CONNECT_S: Final = 10.0
 
 
-class LoginError(MillstreamError):
-    """What was said about who is asking makes no sense, or a file of it can not be read."""
-
-
-class CannotConnect(MillstreamError):
-    """No server could be reached, or it did not let us in."""
+class LoginError(UsageError):
+    """What was said about who is asking makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ class Target:
         return [each if "://" in each else f"nats://{each}" for each in found]
 
     def arguments(self) -> dict[str, Any]:
-        """What ``nats.connect`` is to be told beside the addresses; LoginError if it can not be."""
+        """What ``nats.connect`` is to be told beside the addresses; LoginError if it makes no sense."""
         ways = {"user": self.user, "token": self.token, "creds": self.creds, "nkey": self.nkey}
         given = [name for name, value in ways.items() if value]
         if len(given) > 1:
@@ -83,9 +78,9 @@ class Target:
         elif self.token:
             found["token"] = self.token
         elif self.creds:
-            found["user_credentials"] = _readable(self.creds)
+            found["user_credentials"] = _full(self.creds)
         elif self.nkey:
-            found["nkeys_seed"] = _readable(self.nkey)
+            found["nkeys_seed"] = _full(self.nkey)
         context = self._tls()
         if context is not None:
             found["tls"] = context
@@ -100,104 +95,69 @@ class Target:
             return None
         if bool(self.tlscert) != bool(self.tlskey):
             raise LoginError("tlscert and tlskey belong together")
-        try:
-            ca = _readable(self.tlsca) if self.tlsca else None
-            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
-            if self.tlscert:
-                context.load_cert_chain(_readable(self.tlscert), _readable(self.tlskey))
-        except ssl.SSLError as error:
-            raise LoginError(f"a certificate or key can not be used: {error}") from error
-        return context
+        return client_context(_full(self.tlsca), _full(self.tlscert), _full(self.tlskey))
 
     @asynccontextmanager
     async def connected(self, *, name: str = "millstream", **options: Any) -> AsyncIterator[Connection]:
         """A connection that is closed in the end; `options` are further ones of ``nats.connect``.
 
-        One that is lost is tried to get back for some time; errors of it reach whoever waits for an answer.
+        Raises ClientError if there is none.  One that is lost is tried to get back for some time; errors of
+        it reach whoever waits for an answer.
         """
         connection = Connection()
-        problems: list[Exception] = []
-
-        refused = asyncio.Event()
-
-        async def note(error: Exception) -> None:
-            problems.append(error)
-            if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
-                refused.set()
-
         arguments = {
             "name": name,
-            "error_cb": note,
+            "error_cb": _ignore,
             "connect_timeout": 3,
             "max_reconnect_attempts": 10,
             "reconnect_time_wait": 0.5,
             **self.arguments(),
             **options,
         }
-        try:
-            await _unless(refused, connection.connect(self.servers, **arguments))
-        except (NatsError, OSError, ValueError) as error:
-            reason = problems[-1] if problems else error
-            await connection.close()
-            shown = ", ".join(each.rpartition("@")[2].rpartition("//")[2] for each in self.servers)
-            raise CannotConnect(f"{shown}: {str(reason) or type(reason).__name__}") from error
+        await open_connection(connection, self.servers, _CONNECT_S, patient=False, **arguments)
         try:
             yield connection
         finally:
             await connection.close()
 
 
-async def _unless(refused: asyncio.Event, connecting: Coroutine[Any, Any, None]) -> None:
-    """Connect within some time; somebody who was refused is not let in by asking again."""
-    task = asyncio.ensure_future(connecting)
-    told = asyncio.ensure_future(refused.wait())
-    try:
-        await asyncio.wait([task, told], timeout=_CONNECT_S, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise TimeoutError
-        await task
-    finally:
-        for each in (task, told):
-            each.cancel()
-        await asyncio.gather(task, told, return_exceptions=True)
+async def _ignore(error: Exception) -> None:
+    """Leave errors of a connection to whoever waits for an answer over it."""
 
 
-def _readable(path: str) -> str:
-    full = Path(path).expanduser()
-    try:
-        with full.open("rb"):
-            return str(full)
-    except OSError as error:
-        raise LoginError(f"{path}: {error.strerror}") from error
+def _full(path: str) -> str:
+    return str(Path(path).expanduser()) if path else ""
 
 
-# name, environment variable, what it is
+# name, environment variable, how the help calls the value, what it is
 _OPTIONS: Final = (
-    ("user", "NATS_USER", "User name."),
-    ("password", "NATS_PASSWORD", "Password."),
-    ("token", "NATS_TOKEN", "Token."),
-    ("creds", "NATS_CREDS", "File with the user's JWT and seed."),
-    ("nkey", "NATS_NKEY", "File with the user's NKEY seed."),
-    ("tlsca", "NATS_CA", "File with the certificates to trust."),
-    ("tlscert", "NATS_CERT", "File with our certificate."),
-    ("tlskey", "NATS_KEY", "File with the key of our certificate."),
-    ("tlsfirst", "", "Begin with TLS before the server says anything."),
-    ("inbox_prefix", "", "First part of the subjects of answers."),
-    ("js_domain", "", "JetStream domain."),
-    ("timeout", "", "Seconds to wait for an answer."),
+    ("user", "NATS_USER", "NAME", "User name."),
+    ("password", "NATS_PASSWORD", "PASSWORD", "Password."),
+    ("token", "NATS_TOKEN", "TOKEN", "Token."),
+    ("creds", "NATS_CREDS", "FILE", "File with the user's JWT and seed."),
+    ("nkey", "NATS_NKEY", "FILE", "File with the user's NKEY seed."),
+    ("tlsca", "NATS_CA", "FILE", "File with the certificates to trust."),
+    ("tlscert", "NATS_CERT", "FILE", "File with our certificate."),
+    ("tlskey", "NATS_KEY", "FILE", "File with the key of our certificate."),
+    ("tlsfirst", "", "", "Begin with TLS before the server says anything."),
+    ("inbox_prefix", "", "PREFIX", "First part of the subjects of answers."),
+    ("js_domain", "", "NAME", "JetStream domain."),
+    ("timeout", "", "SECONDS", "Seconds to wait for an answer."),
 )
 
 
 def talks_to_a_server(command: Callable[..., None]) -> Callable[..., None]:
     """Give `command` the options of a server in place of its parameter `server`, which is a Target."""
-    address = _Parameter("server", ("--server", "-s"), "NATS_URL", "The server, or several with commas.")
-    return _extended(command, "server", address, "", "Connection")
+    text = "The server, or several with commas."
+    address = _Parameter("server", ("--server", "-s"), "NATS_URL", "URL", text)
+    return _extended(command, "server", address, "")
 
 
 def talks_to_a_second(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a parameter `to`: ``--to``, ``--to-user`` and so on."""
-    address = _Parameter("to", ("--to",), "", "Where to: a server, or several of a cluster with commas.")
-    return _extended(command, "to", address, "to-", "Connection to the target")
+    text = "Where to: a server, or several of a cluster with commas."
+    address = _Parameter("to", ("--to",), "", "URL", text)
+    return _extended(command, "to", address, "to-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +165,16 @@ class _Parameter:
     name: str
     flags: tuple[str, ...]
     environment: str
+    value: str
     help: str
 
-    def made(self, default: Any, panel: str) -> inspect.Parameter:
+    def made(self, default: Any) -> inspect.Parameter:
         option = typer.Option(
             *self.flags,
             envvar=self.environment or None,
+            metavar=self.value or None,
             help=self.help,
             show_default=default not in ("", False),
-            rich_help_panel=panel,
         )
         return inspect.Parameter(
             self.name,
@@ -224,13 +185,13 @@ class _Parameter:
 
 
 def _extended(
-    command: Callable[..., None], parameter: str, address: _Parameter, prefix: str, panel: str
+    command: Callable[..., None], parameter: str, address: _Parameter, prefix: str
 ) -> Callable[..., None]:
     fields = {"server": address}
-    for name, environment, text in _OPTIONS:
+    for name, environment, value, text in _OPTIONS:
         flag = f"--{prefix}{name.replace('_', '-')}"
         fields[name] = _Parameter(
-            f"{prefix}{name}".replace("-", "_"), (flag,), "" if prefix else environment, text
+            f"{prefix}{name}".replace("-", "_"), (flag,), "" if prefix else environment, value, text
         )
 
     @functools.wraps(command)
@@ -245,9 +206,7 @@ def _extended(
         if name != parameter
     ]
     defaults = Target()
-    made = [
-        one.made("" if one.name == "to" else getattr(defaults, field), panel) for field, one in fields.items()
-    ]
+    made = [one.made("" if one.name == "to" else getattr(defaults, field)) for field, one in fields.items()]
     every = [*kept, *made]
     wrapper.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {each.name: each.annotation for each in every}

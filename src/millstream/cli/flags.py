@@ -11,6 +11,7 @@ from enum import Enum, StrEnum
 from typing import Any, Final
 
 from millstream.base.errors import MillstreamError
+from millstream.base.suggestions import nearest
 from millstream.config.options import Overrides
 
 
@@ -184,7 +185,9 @@ def _read_flag(argument: str, rest: list[str]) -> tuple[Flag, Any]:
     name, equals, text = argument.removeprefix("-").removeprefix("-").partition("=")
     flag = _BY_NAME.get(name)
     if not name or name.startswith("-") or flag is None:
-        raise FlagError(f"flag provided but not defined: {argument.partition('=')[0]}; see --help")
+        near = nearest(name, _BY_NAME)
+        hint = f"did you mean {_spelled(near)}? See --help" if near else "see --help"
+        raise FlagError(f"flag provided but not defined: {argument.partition('=')[0]}; {hint}")
     if flag.kind is Kind.SWITCH:
         if not equals:
             return flag, True
@@ -203,6 +206,11 @@ def _read_flag(argument: str, rest: list[str]) -> tuple[Flag, Any]:
         raise FlagError(f'invalid value "{text}" for flag -{name}: expected an integer') from None
 
 
+def _spelled(name: str) -> str:
+    """Return a flag as the help text writes it."""
+    return f"-{name}" if len(name) < 3 or name.isupper() else f"--{name}"
+
+
 def help_text() -> str:
     lines = [
         "Usage: millstream serve [flags]",
@@ -218,8 +226,7 @@ def help_text() -> str:
 def _section_lines(flags: Iterable[Flag]) -> list[str]:
     lines: list[str] = []
     for flag in flags:
-        spelled = [f"-{name}" if len(name) < 3 or name.isupper() else f"--{name}" for name in flag.names]
-        left = ", ".join(spelled) + (f" <{flag.value}>" if flag.value else "")
+        left = ", ".join(map(_spelled, flag.names)) + (f" <{flag.value}>" if flag.value else "")
         if len(left) > 34:
             lines.append(f"  {left}")
             left = ""

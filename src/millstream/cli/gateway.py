@@ -3,11 +3,13 @@
 import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from millstream.base.errors import MillstreamError
+from millstream.cli.endings import need
+
+PACKAGES: Final = ("h2", "httptools", "hypercorn", "uvicorn", "wsproto", "yaml")  # of the extra
 
 
 class Level(StrEnum):
@@ -21,21 +23,32 @@ class Level(StrEnum):
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config-file", "-c", envvar="CONFIG_FILE", help="httpmq's YAML file; may be partial."),
+    typer.Option(
+        "--config-file",
+        "-c",
+        envvar="CONFIG_FILE",
+        metavar="FILE",
+        help="httpmq's YAML file; may be partial.",
+    ),
 ]
 Server = Annotated[
     list[str] | None,
-    typer.Option("--server", "-s", envvar="NATS_URL", help="URL of a NATS server; may be repeated."),
+    typer.Option(
+        "--server", "-s", envvar="NATS_URL", metavar="URL", help="URL of a NATS server; may be repeated."
+    ),
 ]
 Management = Annotated[bool, typer.Option("--management", help="Serve the management group only (3000).")]
 Dataplane = Annotated[bool, typer.Option("--dataplane", help="Serve the dataplane group only (3001).")]
-Host = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
+Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[
-    int | None, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks one.")
+    int | None,
+    typer.Option("--port", "-p", metavar="NUMBER", min=0, max=65535, help="Port to listen on; 0 picks one."),
 ]
 Credentials = Annotated[
     Path | None,
-    typer.Option("--creds", help="The gateway's own credentials: a file with a JWT and its seed."),
+    typer.Option(
+        "--creds", metavar="FILE", help="The gateway's own credentials: a file with a JWT and its seed."
+    ),
 ]
 AccessLog = Annotated[bool, typer.Option("--access-log", help="Log a line for each request.")]
 LogLevel = Annotated[Level | None, typer.Option("--log-level", "-l", envvar="LOG_LEVEL", help="What to log.")]
@@ -55,13 +68,11 @@ def gateway(
     json_log: JsonLog = False,
 ) -> None:
     """Serve HTTP in front of a NATS server: httpmq's API under /v1, more under /v2."""
-    try:
-        from millstream.gateway.config_file import Flags, load_settings
-        from millstream.gateway.server import serve
-        from millstream.server.loop import new_event_loop
-    except ModuleNotFoundError as error:
-        typer.echo(f"error: no {error.name}; it comes with: pip install 'millstream[gateway]'", err=True)
-        raise typer.Exit(1) from None
+    need("gateway", *PACKAGES)
+    from millstream.gateway.config_file import Flags, load_settings
+    from millstream.gateway.server import serve
+    from millstream.server.loop import new_event_loop
+
     flags = Flags(
         servers=tuple(server or ()),
         management=management,
@@ -73,10 +84,6 @@ def gateway(
         log_level=log_level,
         json_log=json_log,
     )
-    try:
-        settings = load_settings(config_file, flags)
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(serve(settings))
-    except MillstreamError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+    settings = load_settings(config_file, flags)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serve(settings))

@@ -8,7 +8,7 @@ import gc
 import signal
 import sys
 
-_INTERRUPTED = 130  # what shells see of a command that Ctrl-C ended
+from millstream.cli.endings import INTERRUPTED, ended
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -21,10 +21,9 @@ def main(arguments: list[str] | None = None) -> None:
         gc.disable()  # importing makes much and drops little; the server sets the collector up for itself
         from millstream.cli.serve import serve
 
-        sys.exit(serve(given[1:]))
+        sys.exit(ended(lambda: serve(given[1:])))
     try:
-        from millstream.cli.app import app
-
-        app(given, prog_name="millstream")
+        from millstream.cli.app import run
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
+    sys.exit(ended(lambda: run(given)))

@@ -29,7 +29,8 @@ def promote(
     server: Target,
     to: Target,
     streams: Annotated[
-        list[str] | None, typer.Argument(help="Which streams, * and ? as in a shell; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="STREAM", help="Which streams, * and ? as in a shell; all if none is named."),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Keep the target up to date until you say that it is time.")
@@ -42,10 +43,15 @@ def promote(
         Method | None,
         typer.Option(help="How --live catches up at the cut-over; chosen by size if not given."),
     ] = None,
-    replicas: Annotated[int, typer.Option(min=0, max=5, help="How many replicas; 0: as it was.")] = 0,
-    cluster: Annotated[str, typer.Option("--cluster", help="Place streams in this cluster.")] = "",
+    replicas: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=5, help="How many replicas; 0: as it was.")
+    ] = 0,
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NAME", help="Place streams in this cluster.")
+    ] = "",
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", help="Place them on servers with this tag; several times.")
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="Place them on servers with this tag; several times."),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Delete streams of the same names at the target first.")
@@ -54,10 +60,16 @@ def promote(
         bool, typer.Option("--verify/--no-verify", help="Compare every message and every consumer.")
     ] = True,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds for clients to acknowledge what they have in hand.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Seconds for clients to acknowledge what they have in hand."
+        ),
     ] = 10.0,
     work_dir: Annotated[
-        Path | None, typer.Option(help="Where archives are kept meanwhile; a temporary folder if not given.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where archives are kept meanwhile; a temporary folder if not given."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; do nothing.")] = False,
     give_back: Annotated[
@@ -81,7 +93,7 @@ def promote(
 
       millstream promote --to nats://cluster:4222 --replicas 3 --dry-run
 
-      millstream promote --to nats://cluster:4222 --to-creds ops.creds --replicas 3 --live ORDERS
+      millstream promote --to nats://db2:4222 --to-creds ops.creds --live ORDERS
     """
     if not to.server and not give_back:
         raise typer.BadParameter("say where to, for example nats://cluster:4222", param_hint="--to")
@@ -174,6 +186,8 @@ def _plan_lines(plans: list[StreamPlan]) -> list[str]:
 
 
 def _result_lines(result: PromotionResult, source: JetStreamApi, target: JetStreamApi) -> list[str]:
+    if not result.streams:
+        return ["there are no streams"]
     lines = []
     for each in result.streams:
         if each.error:

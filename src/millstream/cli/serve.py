@@ -1,11 +1,10 @@
 """`millstream serve`: read flags and file, then run the server, check the file or signal another."""
 
-import sys
 from collections.abc import Sequence
 
 import millstream
-from millstream.base.errors import MillstreamError
 from millstream.broker.info import SERVER_VERSION
+from millstream.cli.endings import tell
 from millstream.cli.flags import CommandLine, help_text, parse_flags
 from millstream.cli.signals import send_signal
 from millstream.config import ConfigError, read_config
@@ -24,26 +23,22 @@ _TLS_HELP = """TLS is configured in a tls block of the configuration file:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Do what the arguments ask for and return the exit code."""
-    try:
-        line = parse_flags(arguments)
-        if line.version:
-            # Scripts look for `nats-server: v…`, people want to know what it really is.
-            print(f"nats-server: v{SERVER_VERSION} (millstream {millstream.__version__}, {millstream.BUILD})")
-            return 0
-        if line.help:
-            print(help_text())
-            return 0
-        if line.help_tls:
-            print(_tls_help())
-            return 0
-        if line.signal:
-            send_signal(line.signal)
-            return 0
-        return _check(line) if line.check else _run(line)
-    except MillstreamError as error:
-        print(f"millstream: {error}", file=sys.stderr)
-        return 1
+    """Do what the arguments ask for and return the exit code; raises what is wrong with them."""
+    line = parse_flags(arguments)
+    if line.version:
+        # Scripts look for `nats-server: v…`, people want to know what it really is.
+        print(f"nats-server: v{SERVER_VERSION} (millstream {millstream.__version__}, {millstream.BUILD})")
+        return 0
+    if line.help:
+        print(help_text())
+        return 0
+    if line.help_tls:
+        print(_tls_help())
+        return 0
+    if line.signal:
+        send_signal(line.signal)
+        return 0
+    return _check(line) if line.check else _run(line)
 
 
 def _check(line: CommandLine) -> int:
@@ -53,14 +48,14 @@ def _check(line: CommandLine) -> int:
     if loaded.warnings:
         raise ConfigError("\n".join(map(str, loaded.warnings)))
     digest = loaded.options.config_digest
-    print(f"millstream: configuration file {line.config} is valid ({digest})", file=sys.stderr)
+    tell(f"configuration file {line.config} is valid ({digest})")
     return 0
 
 
 def _run(line: CommandLine) -> int:
     loaded = read_config(line.config or None, line.overrides)
     for warning in loaded.warnings:
-        print(f"millstream: {warning}", file=sys.stderr)
+        tell(str(warning))
     # Late, so that checks and signals do not load the server and its event loop.
     from millstream.server.app import run
 

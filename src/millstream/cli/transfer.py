@@ -2,7 +2,6 @@
 
 import asyncio
 import json as json_text
-import sys
 from collections.abc import Coroutine
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from millstream.base.errors import MillstreamError
 from millstream.base.owned import visible
 from millstream.cli.archives import FORM
 from millstream.cli.connecting import Target, talks_to_a_server
@@ -26,19 +24,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run a command to its end: exit 0 if all is done, 1 if something was refused, 130 if interrupted."""
+    """Run a command to its end, and exit with its code; raises what went wrong."""
     try:
         code = asyncio.run(work)
-    except MillstreamError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        code = 1
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        text = visible(f"{type(error).__name__}: {error}")
-        print(f"error: an answer of the server makes no sense ({text})", file=sys.stderr)
-        code = 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        code = 130
+        text = f"{type(error).__name__}: {error}"
+        raise TransferError(f"an answer of the server makes no sense ({text})") from error
     raise typer.Exit(code)
 
 
@@ -62,9 +53,12 @@ def size_text(count: float) -> str:
 def backup(
     *,
     server: Target,
-    folder: Annotated[Path, typer.Argument(help="Where to write; each stream gets a folder in it.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to write; each stream gets a folder in it.")
+    ],
     streams: Annotated[
-        list[str] | None, typer.Argument(help="Which streams, * and ? as in a shell; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="STREAM", help="Which streams, * and ? as in a shell; all if none is named."),
     ] = None,
     consumers: Annotated[
         bool, typer.Option("--consumers/--no-consumers", help="Consumers and what they acknowledged, too.")
@@ -77,7 +71,8 @@ def backup(
         bool, typer.Option("--verify/--no-verify", help="Read what was written once more, from disk.")
     ] = True,
     chunk_size: Annotated[
-        int, typer.Option(min=1024, max=1024 * 1024, help="Bytes that the server sends at once.")
+        int,
+        typer.Option(metavar="BYTES", min=1024, max=1024 * 1024, help="Bytes that the server sends at once."),
     ] = DEFAULT_CHUNK,
     json: JsonOption = False,
 ) -> None:
@@ -90,7 +85,7 @@ def backup(
 
       millstream backup /backups/monday
 
-      millstream backup /backups/monday ORDERS 'KV_*' --server nats://db1:4222 --creds ops.creds
+      millstream backup /backups/monday ORDERS 'KV_*' -s nats://db1:4222
     """
     options = BackupOptions(consumers, check, force, verify, chunk_size)
 
@@ -154,21 +149,31 @@ async def chosen(api: JetStreamApi, patterns: list[str]) -> list[str]:
 def restore_command(
     *,
     server: Target,
-    folder: Annotated[Path, typer.Argument(help="A backup, or a folder of backups.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A backup, or a folder of backups.")],
     streams: Annotated[
-        list[str] | None, typer.Argument(help="Which of them, * and ? as in a shell; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="STREAM", help="Which of them, * and ? as in a shell; all if none is named."),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="Another name for the stream, if it is one.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Another name for the stream, if it is one.")
+    ] = "",
     subjects: Annotated[
-        list[str] | None, typer.Option("--subject", help="Other subjects; may be given several times.")
+        list[str] | None,
+        typer.Option("--subject", metavar="SUBJECT", help="Other subjects; may be given several times."),
     ] = None,
-    replicas: Annotated[int, typer.Option(min=0, max=5, help="How many replicas; 0: as it was.")] = 0,
-    cluster: Annotated[str, typer.Option("--cluster", help="Place the stream in this cluster.")] = "",
+    replicas: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=5, help="How many replicas; 0: as it was.")
+    ] = 0,
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NAME", help="Place the stream in this cluster.")
+    ] = "",
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", help="Place it on servers with this tag; several times.")
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="Place it on servers with this tag; several times."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="JSON file with further fields of the configuration to change.")
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file with further fields of the configuration to change."),
     ] = None,
     verify: Annotated[
         bool,
@@ -188,9 +193,9 @@ def restore_command(
 
       millstream restore /backups/monday
 
-      millstream restore /backups/monday/ORDERS --replicas 3 --server nats://cluster:4222
+      millstream restore /backups/monday/ORDERS --replicas 3 -s nats://db1:4222
 
-      millstream restore /backups/monday ORDERS --name ORDERS_OLD --subject 'old.orders.>'
+      millstream restore /backups/monday ORDERS --name OLD --subject 'old.>'
     """
 
     async def work() -> int:

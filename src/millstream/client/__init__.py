@@ -9,9 +9,12 @@ async with client.ordered("ORDERS") as messages:
 from millstream.client.blocking import BlockingClient, BlockingOrderedConsumer, connect_blocking
 from millstream.client.connection import Client, connect
 from millstream.client.errors import (
+    BadOptions,
     Check,
     ClientClosed,
     ClientError,
+    CredentialsRefused,
+    NoStream,
     OrderedConfigError,
     RequestRefused,
     ServerUnavailable,
@@ -25,12 +28,15 @@ from millstream.client.start import StartAt
 from millstream.client.state import OrderedState, ResetReason
 
 __all__ = [
+    "BadOptions",
     "BlockingClient",
     "BlockingOrderedConsumer",
     "Check",
     "Client",
     "ClientClosed",
     "ClientError",
+    "CredentialsRefused",
+    "NoStream",
     "OrderedConfigError",
     "OrderedConsumer",
     "OrderedMessage",

@@ -74,13 +74,11 @@ class BlockingClient:
         return BlockingOrderedConsumer(self._thread.run(make()), self._thread)
 
     def publish(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> int:
-        """Publish to a stream and return the sequence that the message got there."""
+        """Publish to a stream and return the sequence that the message got there.
 
-        async def send() -> int:
-            answer = await self._client.connection.jetstream().publish(subject, data, headers=headers)
-            return int(answer.seq)
-
-        return self._thread.run(send())
+        ValueError if there can be no such subject, NoStream if no stream takes it.
+        """
+        return self._thread.run(self._client.publish(subject, data, headers))
 
     def close(self) -> None:
         """Close the connection and end the thread; may be called again."""

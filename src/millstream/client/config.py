@@ -19,6 +19,7 @@ from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, ReplayPolicy
 from millstream.jsapi.go_time import Time, format_time
 from millstream.jsapi.json_text import MOST_VALUES
+from millstream.subjects.tokens import valid_subject
 
 ALL_SUBJECTS: Final = ">"
 DEFAULT_HEARTBEAT_S: Final = 5.0
@@ -83,6 +84,7 @@ def ordered_config(
             "opt_start_time": start.time,
         }
     filters = [subjects] if isinstance(subjects, str) else list(subjects)
+    _check_subjects("subjects", filters)
     if filters != [ALL_SUBJECTS]:
         _only_once(provided, "subjects", _FILTER_FIELDS)
         provided |= {"filter_subject": filters[0]} if len(filters) == 1 else {"filter_subjects": filters}
@@ -95,7 +97,17 @@ def ordered_config(
     if replay is not ReplayPolicy.INSTANT:
         _only_once(provided, "replay", ("replay_policy",))
         provided["replay_policy"] = replay
-    return _completed(_read(provided))
+    config = _read(provided)
+    _check_subjects("filter_subject", [config.filter_subject] if config.filter_subject else [])
+    _check_subjects("filter_subjects", config.filter_subjects or [])
+    return _completed(config)
+
+
+def _check_subjects(field: str, subjects: Sequence[str]) -> None:
+    """OrderedConfigError for what no server can be asked: a blank, an empty token, `>` in the middle."""
+    for subject in subjects:
+        if not valid_subject(subject.encode(errors="surrogatepass")):
+            raise OrderedConfigError(Check.SUBJECT, field, f"{subject!r} is no subject")
 
 
 def _completed(config: ConsumerConfig) -> ConsumerConfig:

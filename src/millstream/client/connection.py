@@ -89,6 +89,13 @@ class Client:
             callback=callback,
         )
 
+    async def publish(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> int:
+        """Publish to a stream and return the sequence that the message got there.
+
+        ValueError if there can be no such subject, NoStream if no stream takes it.
+        """
+        return await self._api.publish(subject, data, headers)
+
     async def close(self) -> None:
         """Close the connection, if `connect` made it; readings that are open end with ClientClosed."""
         if self._owned:

@@ -1,9 +1,12 @@
 """What can go wrong for a user of the client.
 
     ClientError
+    ├── BadOptions                what `connect` was given can not be used: nothing was tried
+    ├── CredentialsRefused        a server was reached, and did not let us in
     ├── OrderedConfigError        the configuration asks for what an ordered consumer can not be
     ├── RequestRefused            the server answered with an error
     │   └── StreamNotFound
+    ├── NoStream                  no stream takes the subject of a message
     ├── StreamChanged             the stream is not the one that was read, or lost what was read
     ├── ServerUnavailable         no answer; trying again may help
     └── ClientClosed              the connection or the consumer is closed
@@ -24,6 +27,14 @@ class ClientError(MillstreamError):
     """The root of what the client raises."""
 
 
+class BadOptions(ClientError):
+    """An address or a file of credentials that can not be used."""
+
+
+class CredentialsRefused(ClientError):
+    """The server does not take who we say we are, or wants to know and was not told."""
+
+
 class Check(Enum):
     """What is asked of the configuration of an ordered consumer; the value says it to people."""
 
@@ -39,6 +50,7 @@ class Check(Enum):
     DIRECT = "an ordered consumer can not be direct"
     PULL = "an ordered consumer can not be a pull consumer"
     GIVEN_TWICE = "given both as an argument and in the configuration"
+    SUBJECT = "this is no subject that messages of a stream can have"
     UNREADABLE = "the configuration can not be read"
 
 
@@ -54,16 +66,20 @@ class OrderedConfigError(ClientError):
 class RequestRefused(ClientError):
     """The server refused; numbers are those of `millstream.jsapi.errors.Err`."""
 
-    def __init__(self, status: int, code: int, description: str) -> None:
+    def __init__(self, status: int, code: int, description: str, text: str = "") -> None:
         self.status = status
         self.code = code
-        self.description = description
-        super().__init__(f"{description} ({code})")
+        self.description = description  # the server's words
+        super().__init__(f"{text or description} ({code})")
 
     @classmethod
-    def told_by(cls, body: ErrorBody) -> "RequestRefused":
-        kind = StreamNotFound if body.err_code == _STREAM_NOT_FOUND else cls
-        return kind(body.code, body.err_code, body.description)
+    def told_by(cls, body: ErrorBody, stream: str, server: str) -> "RequestRefused":
+        if body.err_code == _STREAM_NOT_FOUND:
+            text = f"there is no stream {stream} on {server}; create it, or check the name"
+            return StreamNotFound(body.code, body.err_code, body.description, text)
+        return cls(
+            body.code, body.err_code, body.description, f"stream {stream} on {server}: {body.description}"
+        )
 
     @property
     def may_pass(self) -> bool:
@@ -73,6 +89,10 @@ class RequestRefused(ClientError):
 
 class StreamNotFound(RequestRefused):
     """There is no such stream, or none any more."""
+
+
+class NoStream(ClientError):
+    """Nobody stores messages of this subject."""
 
 
 class StreamChanged(ClientError):

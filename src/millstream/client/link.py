@@ -6,15 +6,12 @@ connection that somebody else made hears nothing, and readings on it notice by t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nats.aio.client import Client as Connection
-from nats.errors import Error as NatsError
-from nats.errors import NoServersError
 
-from millstream.client.errors import ClientError, ServerUnavailable
+from millstream.client.opening import open_connection
 
 Listener = Callable[[], None]
 
@@ -34,15 +31,7 @@ class Link:
             options[name] = link._told(options.get(name))
         # A reading outlives any outage, unless its user sets an end.
         options.setdefault("max_reconnect_attempts", -1)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await link.connection.connect(servers, **options)
-        except (NoServersError, OSError) as error:  # a timeout is an OSError
-            reason = link.connection.last_error or error
-            await link.connection.close()
-            raise ServerUnavailable(f"{servers}: {reason or type(reason).__name__}") from error
-        except NatsError as error:
-            raise ClientError(f"{servers}: {error}") from error
+        await open_connection(link.connection, servers, timeout_s, **options)
         return link
 
     def listen(self, listener: Listener) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from millstream.base.suggestions import did_you_mean
 from millstream.config.duration import parse_duration
 from millstream.config.errors import AlreadyNoted, ConfigError, Location, Notes
 from millstream.config.tree import Block, Entry, Value
@@ -54,7 +55,8 @@ def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bo
         known = index.get(entry.key.lower())
         if known is None:
             if not entry.used:
-                notes.error(f'unknown field "{entry.key}"', entry.at)
+                hint = did_you_mean(entry.key.lower(), index)
+                notes.error(f'unknown field "{entry.key}"{hint}', entry.at)
             continue
         try:
             result = known.read(entry, notes)

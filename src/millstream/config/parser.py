@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from millstream.base.reasons import file_reason
 from millstream.config.errors import ConfigError, Location
 from millstream.config.lexer import LINE_END, SEPARATORS, Reference, Scanner
 from millstream.config.tree import Block, Entry, Value
@@ -38,7 +39,7 @@ def _parse_file(path: str, environment: Mapping[str, str], including: tuple[str,
     try:
         text = Path(path).read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read {path}: {file_reason(error)}") from error
     return _Parser(Scanner(text, path), environment, (*including, os.path.realpath(path))).parse()
 
 

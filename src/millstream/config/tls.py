@@ -8,6 +8,7 @@ import re
 import ssl
 from typing import Any, Final
 
+from millstream.base.tls_files import TlsFileError, load_authorities, load_certificate
 from millstream.broker.options import TlsOptions
 from millstream.config.errors import ConfigError, Location, Notes
 from millstream.config.fields import (
@@ -87,25 +88,12 @@ def checked_tls(settings: dict[str, Any], at: Location | None) -> TlsOptions:
     options = TlsOptions(**settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(options.cert_file, options.key_file, password=_no_password)
-    except (OSError, ValueError) as error:
-        pair = f"{options.cert_file} and {options.key_file}"
-        raise ConfigError(f"tls: cannot use the certificate and key in {pair}: {_why(error)}", at) from error
-    if options.ca_file:
-        try:
-            context.load_verify_locations(options.ca_file)
-        except OSError as error:
-            raise ConfigError(f"tls: cannot use the CA in {options.ca_file}: {_why(error)}", at) from error
+        load_certificate(context, options.cert_file, options.key_file)
+        if options.ca_file:
+            load_authorities(context, options.ca_file)
+    except TlsFileError as error:
+        raise ConfigError(f"tls: {error}", at) from error
     return options
-
-
-def _no_password() -> str:
-    # Without this OpenSSL would ask on the terminal.
-    raise ValueError("the key is encrypted")
-
-
-def _why(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _read_ciphers(entry: Entry, notes: Notes) -> tuple[str, ...]:

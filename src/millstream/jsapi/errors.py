@@ -407,3 +407,11 @@ class ApiError(MillstreamError):
     def body(self) -> ErrorBody:
         """What an answer carries under `error`."""
         return ErrorBody(code=self.status, err_code=self.code, description=self.description)
+
+
+def not_enabled(server: str, domain: str = "") -> str:
+    """Return what it means that nobody answers a request of the JetStream API, and what to do."""
+    if domain:
+        return f"JetStream domain {domain} is not reached through {server}; check its name"
+    switch_on = "start the server with -js, or millstream.Server with store_dir"
+    return f"JetStream is not enabled on {server}; {switch_on}"

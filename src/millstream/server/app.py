@@ -16,6 +16,7 @@ from typing import Final
 
 from millstream.base.descriptors import raise_soft_limit
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import file_reason, system_reason
 from millstream.config.options import ServerOptions
 from millstream.config.reload import Area, ReloadPlan
 from millstream.server import logs
@@ -37,12 +38,11 @@ _LONGEST_PID: Final = 20  # bytes
 
 
 def run(options: ServerOptions) -> int:
-    """Serve until a signal says stop; the exit code of the process."""
-    try:
-        handler = logs.set_up(options.log)
-    except logs.LogError as error:
-        print(f"millstream: {error}", file=sys.stderr)
-        return 1
+    """Serve until a signal says stop; returns the exit code of the process.
+
+    Raises LogError if there is nowhere to log to; everything else goes to the log.
+    """
+    handler = logs.set_up(options.log)
     raise_soft_limit()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
@@ -55,7 +55,7 @@ def run(options: ServerOptions) -> int:
         _log.critical("%s", error)
         return 1
     except OSError as error:
-        _log.critical("%s", error.strerror or error)
+        _log.critical("%s", system_reason(error))
         return 1
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
@@ -159,7 +159,7 @@ def _pid_file(path: str) -> Iterator[None]:
             )
         file.write_text(mine)
     except OSError as error:
-        raise MillstreamError(f"Could not write pidfile: {path}: {error.strerror}") from error
+        raise MillstreamError(f"Could not write pidfile: {path}: {file_reason(error)}") from error
     try:
         yield
     finally:
@@ -187,7 +187,7 @@ def _ports_file(server: Server, folder: str) -> Iterator[None]:
     try:
         path.write_text(json.dumps(server.ports()))
     except OSError as error:  # no reason to turn clients away
-        _log.error("Error writing ports file (%s): %s", path, error.strerror)
+        _log.error("Error writing ports file (%s): %s", path, file_reason(error))
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ import sys
 import time
 
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import file_reason
 from millstream.broker.tracing import TRACE
 from millstream.config.options import LogOptions
 
@@ -96,7 +97,7 @@ def _file_handler(options: LogOptions) -> logging.Handler:
             encoding="utf-8",
         )
     except OSError as error:
-        raise LogError(f"cannot open the log file {options.file}: {error.strerror}") from error
+        raise LogError(f"cannot open the log file {options.file}: {file_reason(error)}") from error
 
 
 def set_level(options: LogOptions) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from millstream.base import guard
 from millstream.base.errors import MillstreamError
+from millstream.base.reasons import CannotListen, system_reason
 from millstream.broker import reload as broker_reload
 from millstream.config.errors import ConfigError
 from millstream.config.load import load
@@ -58,7 +59,7 @@ def _try(what: str, step: Callable[[], object]) -> str:
     except MillstreamError as error:
         return f"{what}: {error}"
     except OSError as error:
-        return f"{what}: {error.strerror or error}"
+        return f"{what}: {system_reason(error)}"
     except Exception as error:
         guard.report(f"reloading {what}", error)
         return f"{what}: internal error"
@@ -68,5 +69,5 @@ def _try(what: str, step: Callable[[], object]) -> str:
 def _follow_jetstream(server: Server) -> None:
     try:
         server.follow_jetstream()
-    except OSError as error:
-        _log.error("Streams cannot be served as Arrow: %s", error.strerror or error)
+    except CannotListen as error:
+        _log.error("Streams cannot be served as Arrow: %s", error)

@@ -76,7 +76,7 @@ class Server:
         self.broker: Broker
         self.events: SystemEvents
         self.jetstream: JetStreamService
-        self._listener: Listener
+        self._listener: Listener | None = None
         self._websocket: Listener | None = None
         self._monitor: Monitor | None = None
         self._arrow: ArrowEndpoint | None = None
@@ -89,7 +89,9 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that clients connect to."""
+        """The port that clients connect to; known when the server has been started."""
+        if self._listener is None:
+            raise MillstreamError("this server has no port yet: start it, or enter it with `async with`")
         return self._listener.port
 
     @property
@@ -101,7 +103,7 @@ class Server:
     @property
     def websocket_url(self) -> str:
         if self._websocket is None or self.options.broker.websocket is None:
-            raise LookupError("this server has no websocket listener")
+            raise LookupError("this server has no websocket listener; configure one in `websocket`")
         scheme = "ws" if self.options.broker.websocket.tls is None else "wss"
         return f"{scheme}://{_reachable(self.options.broker.websocket.host)}:{self._websocket.port}"
 
@@ -124,20 +126,20 @@ class Server:
     @property
     def ready(self) -> bool:
         """Whether new clients are taken."""
-        listener = getattr(self, "_listener", None)
+        listener = self._listener
         return listener is not None and listener.port > 0 and not self.broker.lame_duck and not self._stopping
 
     @property
     def monitor_url(self) -> str:
         if self._monitor is None:
-            raise LookupError("this server has no monitoring endpoint")
+            raise LookupError("this server has no monitoring endpoint; ask for one with `monitor=True`")
         return self._monitor.url
 
     @property
     def arrow_url(self) -> str:
         """Where ranges of streams can be had as Arrow; see docs/arrow.md."""
         if self._arrow is None:
-            raise LookupError("this server has no Arrow endpoint")
+            raise LookupError("this server has no Arrow endpoint; it comes with JetStream: give `store_dir`")
         return self._arrow.url
 
     # -- life -------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ class Server:
         if self.started_ns and self._stopping is None:
             raise MillstreamError("this server runs already; stop it before it is started again")
         loop = asyncio.get_running_loop()
-        self._stopping = self._websocket = self._monitor = None
+        self._stopping = self._listener = self._websocket = self._monitor = None
+        self._failed_to_start = False
         self._stopped = asyncio.Event()
         self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
@@ -174,7 +177,10 @@ class Server:
             raise
         self.events.start()
         if not self.options.jetstream.enabled:
-            _log.info("JetStream is off: switch it on with -js, or with jetstream {} in the configuration")
+            _log.info(
+                "JetStream is off: switch it on with -js, with jetstream {} in the configuration, or with "
+                "store_dir of millstream.Server"
+            )
         _log.info("Server is ready")
 
     def _announce(self) -> None:
@@ -260,9 +266,8 @@ class Server:
         self._stopped.set()
 
     async def _stop_listening(self) -> None:
-        listener = getattr(self, "_listener", None)
-        if listener is not None:
-            await listener.close()
+        if self._listener is not None:
+            await self._listener.close()
         if self._websocket is not None:
             await self._websocket.close()
 
@@ -272,7 +277,7 @@ class Server:
     def renew_certificates(self) -> None:
         """Use the certificates of the current options for connections to come."""
         broker = self.options.broker
-        if broker.tls is not None:
+        if broker.tls is not None and self._listener is not None:
             self._listener.replace_context(broker.tls)
         if self._websocket is not None and broker.websocket is not None and broker.websocket.tls is not None:
             self._websocket.replace_context(broker.websocket.tls)

@@ -87,6 +87,8 @@ _HINTS = {
     errno.EACCES: "check the owner of the folder",
     errno.EROFS: "mount the file system for writing",
     errno.EMFILE: "raise the limit of open files",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
 }
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)

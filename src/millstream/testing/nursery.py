@@ -1,14 +1,16 @@
-"""A process that has imported the server once, and forks a new one whenever a test wants one.
+"""A process that has imported our commands once, and forks a new one whenever a test wants to run one.
 
-Importing is most of what a start of ``millstream serve`` costs, and a test suite starts hundreds.  What is
-forked is a process like any other: it has a command line, a log, a process id and can be killed with -9::
+Importing is most of what a start of ``millstream serve`` or ``millstream backup`` costs, and a test suite
+starts hundreds.  What is forked is a process like any other: it has a command line, a log, a process id and
+can be killed with -9::
 
     nursery = Nursery()
-    process = nursery.start(["-p", "-1"])       # as Popen: pid, stdout, poll, wait, kill, …
-    nursery.close()                             # ends what still runs; so does the death of its owner
+    process = nursery.start(["serve", "-p", "-1"])  # as Popen: pid, stdout, poll, wait, kill, …
+    done = nursery.run(["backup", "folder"])        # as subprocess.run, with what it wrote
+    nursery.close()                                 # ends what still runs; so does the death of its owner
 
-The two sides talk over a pair of sockets: one request for each server, with the end of the pipe that its
-output goes to; one line for each that was forked, and one for each that has ended.
+The two sides talk over a pair of sockets: one request for each process, with the files that its output goes
+to; one line for each that was forked, and one for each that has ended.
 
 Not here: flags, ports and logs of servers (`reference`).
 """
@@ -26,6 +28,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -40,14 +43,16 @@ _IMPORTED: Final = (
     "millstream.cli.serve",
     "millstream.server.app",
     "uvloop",
-)  # what a server would begin with
+    "millstream.cli.app",
+)  # what commands begin with
 
 
-class ForkedServer:
-    """What `Popen` would be for a server that somebody else has forked."""
+class ForkedProcess:
+    """What `Popen` would be for a process that somebody else has forked."""
 
-    def __init__(self, pid: int, stdout: IO[bytes]) -> None:
+    def __init__(self, pid: int, arguments: Sequence[str], stdout: IO[bytes]) -> None:
         self.pid = pid
+        self.arguments = ["millstream", *arguments]
         self.stdout = stdout
         self.returncode: int | None = None
         self._ended = threading.Event()
@@ -57,7 +62,7 @@ class ForkedServer:
 
     def wait(self, timeout: float | None = None) -> int:
         if not self._ended.wait(timeout):
-            raise subprocess.TimeoutExpired(["millstream", "serve"], timeout or 0)
+            raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
         assert self.returncode is not None
         return self.returncode
 
@@ -76,7 +81,7 @@ class ForkedServer:
 
 
 class Nursery:
-    """The side of the one who wants servers; any thread may ask.  The process begins with the first."""
+    """The side of the one who wants processes; any thread may ask.  The nursery begins with the first."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
@@ -86,32 +91,60 @@ class Nursery:
         self._reader: threading.Thread | None = None
         self._pids: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._changing = threading.Lock()
-        self._servers: dict[int, ForkedServer] = {}
-        self._early: dict[int, int] = {}  # codes of servers that ended before they were known here
+        self._running: dict[int, ForkedProcess] = {}
+        self._early: dict[int, int] = {}  # codes of processes that ended before they were known here
 
-    def start(self, arguments: Sequence[str]) -> ForkedServer:
-        """A new `millstream serve` with these arguments, in this process's directory."""
-        request = json.dumps({"arguments": list(arguments), "folder": os.getcwd()}).encode()
+    def start(self, arguments: Sequence[str]) -> ForkedProcess:
+        """Start `millstream` in this process's directory; what it writes anywhere is in `stdout`."""
         reading, writing = os.pipe()
+        stdout = os.fdopen(reading, "rb")
         try:
-            with self._asking:
-                line = self._socket or self._open()
-                socket.send_fds(line, [len(request).to_bytes(_SIZE_BYTES, "big")], [writing])
-                line.sendall(request)
-                pid = self._pids.get()
+            return self._fork(arguments, {}, stdout, [writing, writing])
+        except BaseException:
+            stdout.close()
+            raise
         finally:
             os.close(writing)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `millstream` to its end; `environment` is added to what this process has now."""
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            files = [stdout.fileno(), stderr.fileno()]
+            process = self._fork(arguments, {**os.environ, **(environment or {})}, stdout, files)
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            told = [os.pread(file, os.fstat(file).st_size, 0).decode() for file in files]
+        return subprocess.CompletedProcess(process.arguments, code, *told)
+
+    def _fork(
+        self, arguments: Sequence[str], environment: Mapping[str, str], stdout: IO[bytes], files: list[int]
+    ) -> ForkedProcess:
+        """Ask for a process whose output goes to two files; an empty `environment` is the nursery's own."""
+        wanted = {"arguments": list(arguments), "environment": dict(environment), "folder": os.getcwd()}
+        request = json.dumps(wanted).encode()
+        with self._asking:
+            line = self._socket or self._open()
+            socket.send_fds(line, [len(request).to_bytes(_SIZE_BYTES, "big")], files)
+            line.sendall(request)
+            pid = self._pids.get()
         if pid == _NONE:
-            os.close(reading)
             raise MillstreamError("the nursery has ended: see what it wrote to stderr")
-        server = ForkedServer(pid, os.fdopen(reading, "rb"))
+        process = ForkedProcess(pid, arguments, stdout)
         with self._changing:
             code = self._early.pop(pid, None)
             if code is None:
-                self._servers[pid] = server
+                self._running[pid] = process
         if code is not None:
-            server.has_ended(code)
-        return server
+            process.has_ended(code)
+        return process
 
     def close(self) -> None:
         line, self._socket = self._socket, None
@@ -145,18 +178,18 @@ class Nursery:
                     self._pids.put(pid)
                 else:
                     self._end(pid, code)
-        for pid in list(self._servers):  # the nursery ends them when it ends
+        for pid in list(self._running):  # the nursery ends them when it ends
             self._end(pid, -signal.SIGKILL)
         if self._socket is line:  # not because we closed it
             self._pids.put(_NONE)
 
     def _end(self, pid: int, code: int) -> None:
         with self._changing:
-            server = self._servers.pop(pid, None)
-            if server is None:
+            process = self._running.pop(pid, None)
+            if process is None:
                 self._early[pid] = code
-        if server is not None:
-            server.has_ended(code)
+        if process is not None:
+            process.has_ended(code)
 
 
 class _Forking:
@@ -167,21 +200,22 @@ class _Forking:
         self._running: set[int] = set()
 
     def run(self) -> list[str] | None:
-        """Fork until the owner is gone; in each that was forked, the arguments it is to serve with."""
+        """Fork until the owner is gone; return, in each that was forked, the arguments of its command."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner
         signal.signal(signal.SIGCHLD, self._reap)
         while True:
-            size, outputs, _, _ = socket.recv_fds(self._owner, _SIZE_BYTES, 1)
+            size, files, _, _ = socket.recv_fds(self._owner, _SIZE_BYTES, 2)
             if not size:
                 break
             request = json.loads(self._owner.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # an end is told after the beginning
             pid = os.fork()
             if pid == 0:
-                self._become_server(request["folder"], outputs[0])
+                self._become(request["folder"], request["environment"], files)
                 return list(request["arguments"])
             self._running.add(pid)
-            os.close(outputs[0])
+            for file in files:
+                os.close(file)
             self._owner.sendall(b"%d %d\n" % (pid, _BEGUN))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -200,25 +234,29 @@ class _Forking:
             except OSError:
                 break  # the owner is gone
 
-    def _become_server(self, folder: str, output: int) -> None:
+    def _become(self, folder: str, environment: Mapping[str, str], files: list[int]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         self._owner.close()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(output)
+        for number, file in enumerate(files, 1):
+            os.dup2(file, number)
+        for file in files:
+            os.close(file)
+        if environment:
+            os.environ.clear()
+            os.environ.update(environment)
         os.chdir(folder)
 
 
 def _main() -> None:
     for name in _IMPORTED:
-        with contextlib.suppress(ImportError):  # uvloop may be missing; a server says what else is
+        with contextlib.suppress(ImportError):  # uvloop may be missing; a command says what else is
             importlib.import_module(name)
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=int(sys.argv[1]))).run()
     if arguments is not None:
-        sys.argv = ["millstream", "serve", *arguments]
+        sys.argv = ["millstream", *arguments]
         runpy.run_module("millstream", run_name="__main__", alter_sys=True)
 
 

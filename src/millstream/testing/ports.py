@@ -1,30 +1,28 @@
-"""Ports for servers that must be told theirs before they start.
+"""Ports that are kept for the servers of a test.
 
-The system gives ports of its ephemeral range to whoever connects or binds port 0, at any time: one that was
-found there may be taken before a server comes to it, or while the server is down.  These lie below.
+The system gives a port that nobody has bound to whoever connects or binds port 0: also the port of a server
+that was killed, before it is started again.  So a test binds the ports of its servers itself and does not
+listen on them: the system gives them to nobody else, connections to them are refused, and a server that sets
+SO_REUSEADDR, as servers do, can listen on them.
 """
 
-import random
 import socket
-from contextlib import ExitStack
 from typing import Final
 
-_LOWEST: Final = 20_000
-_HIGHEST: Final = 32_000  # Linux gives away 32768 and above by itself
-# Tests set the seed of the common generator, and two processes with one seed would want the same ports.
-_choice: Final = random.SystemRandom()
+_HOST: Final = "127.0.0.1"
+_held: Final[list[socket.socket]] = []
+
+
+def reserve_port() -> socket.socket:
+    """Return a socket that keeps a port of loopback until it is closed."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind((_HOST, 0))
+    return holder
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports on loopback that nobody listens on."""
-    ports: list[int] = []
-    with ExitStack() as held:  # all of them until the last is found, so that none comes twice
-        while len(ports) < count:
-            candidate = held.enter_context(socket.socket())
-            port = _choice.randint(_LOWEST, _HIGHEST)
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:  # somebody has it
-                continue
-            ports.append(port)
-    return ports
+    """Return different ports of loopback that are kept until this process ends."""
+    holders = [reserve_port() for _ in range(count)]
+    _held.extend(holders)
+    return [holder.getsockname()[1] for holder in holders]

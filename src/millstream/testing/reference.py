@@ -6,9 +6,9 @@ own flags and configuration files, so the kind is the only thing that differs::
     with ServerProcess(ServerKind.NATS_SERVER, monitor=True) as server:
         connection = await nats.connect(server.client_url)
 
-Ports are picked by the server itself (`-p -1`) and read from its log, so two servers that start at
-the same moment never fight over one.  The same log says when the server is ready and when a reload is
-done, so nothing here sleeps or polls.
+Ports are kept by this process from the first start to `close` (`millstream.testing.ports`), so a server that
+is started again finds its own.  The log says when the server is ready and when a reload is done, so nothing
+here sleeps or polls.
 
 Not here: talking to the server (`millstream.testing.wire`, or any NATS client).
 """
@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,17 +32,17 @@ from types import TracebackType
 from typing import ClassVar, Final, Self
 
 from millstream.base.errors import MillstreamError
-from millstream.testing.nursery import ForkedServer, Nursery
+from millstream.testing.nursery import ForkedProcess, Nursery
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.ports import reserve_port
 
 _HOST: Final = "127.0.0.1"
-_CLIENT_LINE: Final = re.compile(r"Listening for client connections on (?:\S*):(\d+)")
-_MONITOR_LINE: Final = re.compile(r"Starting https? monitor on (?:\S*):(\d+)")
 _WEBSOCKET_LINE: Final = re.compile(r"Listening for websocket clients on wss?://(?:\S*):(\d+)")
 _READY_LINE: Final = re.compile(r"Server is ready")
 _RELOAD_LINE: Final = re.compile(r"(Reloaded server configuration|Failed to reload server configuration)")
 
 
-Process = subprocess.Popen[bytes] | ForkedServer
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class ServerKind(StrEnum):
@@ -94,7 +95,7 @@ class ServerProcess:
 
     `arguments` are further flags in nats-server's spelling.  `config` is the *text* of a configuration
     file; its listen address is overridden by flags, everything else in it holds.  `port` is the client
-    port, -1 lets the server pick one.  With `jetstream`, files go to `store_dir`, or to a directory
+    port, -1 picks one.  With `jetstream`, files go to `store_dir`, or to a directory
     that is removed in the end.  `environment` is added to ours.
 
     Use it as a context manager, or call `start` and `stop`.  With a `nursery`, servers of ours that need no
@@ -113,8 +114,8 @@ class ServerProcess:
         store_dir: str | os.PathLike[str] | None = None,
         port: int = -1,
         environment: Mapping[str, str] | None = None,
-        start_timeout_s: float = 20.0,
-        stop_timeout_s: float = 60.0,
+        start_timeout_s: float = PATIENCE_S,
+        stop_timeout_s: float = PATIENCE_S,
     ) -> None:
         self.kind = kind
         self._arguments = arguments
@@ -125,8 +126,9 @@ class ServerProcess:
         self._environment = dict(environment or {})
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
-        self._wanted_port = port
-        self._wanted_monitor_port = -1
+        self._port = port
+        self._monitor_port = -1
+        self._kept_ports: list[socket.socket] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: Process | None = None
         self._reader: threading.Thread | None = None
@@ -167,9 +169,6 @@ class ServerProcess:
         self._reader.start()
         try:
             self.wait_for_log(_READY_LINE, timeout_s=self._start_timeout_s)
-            self._wanted_port = self._port_in_log(_CLIENT_LINE, "client port")
-            if self._monitor:
-                self._wanted_monitor_port = self._port_in_log(_MONITOR_LINE, "monitor port")
         except ServerProcessError as error:
             self.kill()
             if fresh:
@@ -216,6 +215,8 @@ class ServerProcess:
                 else:
                     self._reap(self._process)
         finally:
+            while self._kept_ports:
+                self._kept_ports.pop().close()
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None
@@ -251,7 +252,9 @@ class ServerProcess:
     @property
     def port(self) -> int:
         """The port for clients; known after the first start, and kept over restarts."""
-        return self._wanted_port if self._wanted_port > 0 else self._port_in_log(_CLIENT_LINE, "client port")
+        if self._port < 0:
+            raise ServerProcessError("the port is known after the first start")
+        return self._port
 
     @property
     def client_url(self) -> str:
@@ -259,9 +262,11 @@ class ServerProcess:
 
     @property
     def monitor_port(self) -> int:
-        if self._wanted_monitor_port > 0:
-            return self._wanted_monitor_port
-        return self._port_in_log(_MONITOR_LINE, "monitor port (was `monitor` asked for?)")
+        if self._monitor_port < 0:
+            raise ServerProcessError(
+                "there is a monitor port after the first start, if `monitor` was asked for"
+            )
+        return self._monitor_port
 
     @property
     def monitor_url(self) -> str:
@@ -301,7 +306,7 @@ class ServerProcess:
             return len(self._lines)
 
     def wait_for_log(
-        self, pattern: str | re.Pattern[str], *, after: int = 0, timeout_s: float = 10.0
+        self, pattern: str | re.Pattern[str], *, after: int = 0, timeout_s: float = PATIENCE_S
     ) -> re.Match[str]:
         """Return the first match of `pattern` in a line behind the first `after` ones, waiting for it."""
         deadline = time.monotonic() + timeout_s
@@ -327,7 +332,7 @@ class ServerProcess:
     def _launch(self, command: list[str]) -> Process:
         ours = self.kind is ServerKind.MILLSTREAM
         if self.nursery is not None and ours and not self._environment:
-            return self.nursery.start(command[len(command_for(self.kind)) :])
+            return self.nursery.start(["serve", *command[len(command_for(self.kind)) :]])
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -337,15 +342,25 @@ class ServerProcess:
         )
 
     def _command(self) -> list[str]:
-        command = [*command_for(self.kind), "-a", _HOST, "-p", str(self._wanted_port)]
+        if self._port < 0:
+            self._port = self._keep_port()
+        command = [*command_for(self.kind), "-a", _HOST, "-p", str(self._port)]
         if self._monitor:
-            command += ["-m", str(self._wanted_monitor_port)]
+            if self._monitor_port < 0:
+                self._monitor_port = self._keep_port()
+            command += ["-m", str(self._monitor_port)]
         if self._jetstream:
             command += ["-js", "-sd", str(self.store_dir)]
         if self._config is not None:
             self.config_path.write_text(self._config)
             command += ["-c", str(self.config_path)]
         return [*command, *self._arguments]
+
+    def _keep_port(self) -> int:
+        holder = reserve_port()
+        self._kept_ports.append(holder)
+        port: int = holder.getsockname()[1]
+        return port
 
     def _running(self) -> Process:
         if self._process is None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from millstream.testing.wire import DEFAULT_TIMEOUT_S, WireError
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.wire import WireError
 
 _FINAL: Final = 0x80
 _COMPRESSED: Final = 0x40
@@ -77,7 +78,7 @@ class WebSocketStream:
         path: str = "/",
         headers: Mapping[str, str] | None = None,
         context: ssl.SSLContext | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = PATIENCE_S,
     ) -> Self:
         """Connect and upgrade.  `headers` are added to a good request; an empty value removes one."""
         connection = socket.create_connection((host, port), timeout=timeout_s)

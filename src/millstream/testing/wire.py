@@ -19,7 +19,7 @@ import time
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-DEFAULT_TIMEOUT_S: Final = 5.0
+from millstream.testing.patience import PATIENCE_S
 
 # What a well-behaved library sends; each key may be overridden in `WireClient.handshake`.
 QUIET_CONNECT: Final[dict[str, Any]] = {
@@ -66,7 +66,7 @@ class WireClient:
     """One connection.  Everything that reads gives up with WireError after `timeout_s`."""
 
     def __init__(
-        self, stream: ByteStream, *, timeout_s: float = DEFAULT_TIMEOUT_S, answer_pings: bool = True
+        self, stream: ByteStream, *, timeout_s: float = PATIENCE_S, answer_pings: bool = True
     ) -> None:
         self.stream = stream
         self.timeout_s = timeout_s
@@ -82,7 +82,7 @@ class WireClient:
         port: int,
         host: str = "127.0.0.1",
         *,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = PATIENCE_S,
         answer_pings: bool = True,
         receive_buffer: int | None = None,
     ) -> Self:

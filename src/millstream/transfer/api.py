@@ -12,7 +12,9 @@ from typing import Any, Final
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
 
+from millstream.jsapi.errors import not_enabled
 from millstream.jsapi.names import API_PREFIX, domain_api_prefix
 from millstream.transfer.answers import (
     Json,
@@ -23,7 +25,7 @@ from millstream.transfer.answers import (
     checked_stream,
     read_answer,
 )
-from millstream.transfer.errors import RequestRefused, ServerLost
+from millstream.transfer.errors import NoJetStream, RequestRefused, ServerLost
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 _NO_MESSAGE: Final = 10037
@@ -44,6 +46,7 @@ class JetStreamApi:
     ) -> None:
         self.connection = connection
         self.timeout_s = timeout_s
+        self._domain = domain
         self.prefix = f"{domain_api_prefix(domain) if domain else API_PREFIX}."
 
     @property
@@ -56,7 +59,14 @@ class JetStreamApi:
         """Send a request that is not one of the API's, and wait for its answer."""
         try:
             return await self.connection.request(subject, body, timeout=timeout_s or self.timeout_s)
-        except (NatsError, OSError) as error:  # among them: nobody there, no answer in time
+        except NoRespondersError as error:
+            if subject.startswith(self.prefix):
+                raise NoJetStream(not_enabled(self.where, self._domain)) from error
+            raise ServerLost(f"nobody on {self.where} answers {subject}") from error
+        except TimeoutError as error:
+            waited = timeout_s or self.timeout_s
+            raise ServerLost(f"{self.where} did not answer {subject} within {waited:g} s") from error
+        except (NatsError, OSError) as error:
             raise ServerLost(f"{subject}: {error or type(error).__name__}") from error
 
     async def ask(

@@ -5,6 +5,7 @@ TransferError
 │   ├── StreamMissing
 │   └── StreamExists
 ├── ServerLost            no answer, or the connection is gone; running the command again may help
+│   └── NoJetStream       nobody answers requests of the JetStream API: it is off, or has no leader
 ├── BadBackup             a folder does not hold a whole, sound backup
 └── CopyDiffers           two copies of a stream are not the same
 """
@@ -43,6 +44,10 @@ class StreamExists(RequestRefused):
 
 class ServerLost(TransferError):
     """Nobody answered in time."""
+
+
+class NoJetStream(ServerLost):
+    """JetStream is not enabled there, or not for this account."""
 
 
 class BadBackup(TransferError):

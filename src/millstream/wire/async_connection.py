@@ -6,15 +6,16 @@ not messages are dealt with here.  Not here: what to do when it ends (`async_pub
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
+from millstream.base.reasons import connection_reason
 from millstream.wire.errors import NotConnected, ProtocolViolation, WireError
 from millstream.wire.login import (
     ServerInfo,
     connect_frames,
     read_info,
-    reason_of,
     refusal,
     tls_context,
     wants_tls,
@@ -52,6 +53,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._awaited: asyncio.Future[None] | None = None
         self._awaited_op = Op.NEED_MORE
         self._greeted = False
+        self._options = LinkOptions()
         self._open = False
         self._pings = 0
         self._ping_timer: asyncio.TimerHandle | None = None
@@ -134,7 +136,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         elif op == Op.ERR:
             line = self._parser.line()
             if not line.strip(b"'").lower().startswith(b"permissions violation"):
-                raise refusal(self.server, line)
+                raise refusal(self.server, line, self._options)
             if self.told is not None:
                 self.told(line.strip(b"'").decode(errors="replace"))
         if op == self._awaited_op and self._awaited is not None and not self._awaited.done():
@@ -151,8 +153,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     # -- logging in ---------------------------------------------------------------------------------
 
-    async def log_in(self, options: LinkOptions, ping_interval_s: float) -> None:
+    async def log_in(
+        self, options: LinkOptions, ping_interval_s: float, context: ssl.SSLContext | None
+    ) -> None:
         loop = asyncio.get_running_loop()
+        self._options = options
         first = options.tls is not None and options.tls.first
         if not self._greeted:  # it may have been there before we asked
             await self._wait_for(Op.INFO)
@@ -161,7 +166,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 raise ProtocolViolation("the server spoke in the clear where TLS should begin")
             assert self._transport is not None
             transport = await loop.start_tls(
-                self._transport, self, tls_context(options), server_hostname=self.server.host
+                self._transport, self, context or tls_context(options), server_hostname=self.server.host
             )
             assert transport is not None
             self._transport = transport
@@ -181,9 +186,16 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
 
 async def open_connection(
-    options: LinkOptions, connection: AsyncConnection, *, ping_interval_s: float = PING_INTERVAL_S
+    options: LinkOptions,
+    connection: AsyncConnection,
+    *,
+    ping_interval_s: float = PING_INTERVAL_S,
+    context: ssl.SSLContext | None = None,
 ) -> None:
-    """Connect to the server of `connection` and log in; NotConnected and the like if that fails."""
+    """Connect to the server of `connection` and log in; NotConnected and the like if that fails.
+
+    `context` is for TLS, in place of the files that the options name.
+    """
     server = connection.server
     loop = asyncio.get_running_loop()
     first = options.tls is not None and options.tls.first
@@ -193,17 +205,28 @@ async def open_connection(
                 lambda: connection,
                 server.host,
                 server.port,
-                ssl=tls_context(options) if first else None,
+                ssl=(context or tls_context(options)) if first else None,
                 server_hostname=server.host if first else None,
             )
-            await connection.log_in(options, ping_interval_s)
+            await connection.log_in(options, ping_interval_s, context)
     except WireError:
         connection.close()
         raise
     except (OSError, TimeoutError) as error:
         connection.close()
-        raise NotConnected(f"{server}: {reason_of(error)}") from None
+        raise NotConnected(f"cannot connect to {server}: {connection_reason(error)}") from None
     except BaseException:
         with contextlib.suppress(OSError):
             connection.close()
         raise
+
+
+async def check_login(options: LinkOptions, context: ssl.SSLContext | None = None) -> None:
+    """Log in to the first server of the options, and leave; WireError says why that fails."""
+
+    def ignore(*_: object) -> None:
+        pass
+
+    connection = AsyncConnection(options.servers[0], ignore, ignore, ignore, ignore)
+    await open_connection(options, connection, context=context)
+    connection.close()

@@ -36,6 +36,8 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.base.reasons import connection_reason
+from millstream.jsapi.errors import not_enabled
 from millstream.wire.errors import (
     ApiRefused,
     AuthorizationViolation,
@@ -51,7 +53,6 @@ from millstream.wire.login import (
     known_servers,
     new_inbox,
     read_info,
-    reason_of,
     refusal,
     tls_context,
     wants_tls,
@@ -160,7 +161,7 @@ class BlockingLink:
             except NotConnected as error:
                 failures.append(error)
             except (OSError, ProtocolViolation) as error:
-                failures.append(NotConnected(f"{server}: {reason_of(error)}"))
+                failures.append(NotConnected(f"cannot connect to {server}: {_reason(error)}"))
             else:
                 self._broken = None
                 return
@@ -239,16 +240,20 @@ class BlockingLink:
             if op == wanted:
                 return
             if op == Op.ERR:
-                raise refusal(server, self.parser.line())
+                raise refusal(server, self.parser.line(), self.options)
             if op == Op.NEED_MORE:
                 try:
                     left_s = deadline - time.monotonic()
                     come = left_s > 0 and self.fill(left_s)
                 except NotConnected:
-                    raise NotConnected(f"{server} closed the connection while we logged in") from None
+                    raise NotConnected(
+                        f"cannot connect to {server}: it closed the connection during the login; check the "
+                        "credentials, and TLS"
+                    ) from None
                 if not come:
                     raise NotConnected(
-                        f"{server} accepted the connection but did not say {wanted.name} in time"
+                        f"cannot connect to {server}: it did not say {wanted.name} in time; check that it is "
+                        "a NATS server"
                     )
             elif op == Op.INFO:
                 self.info = read_info(self.parser.line())
@@ -300,7 +305,7 @@ class BlockingLink:
         return True
 
     def _lost(self, error: OSError) -> NotConnected:
-        return NotConnected(f"the connection to {self.server} broke: {reason_of(error)}")
+        return NotConnected(f"the connection to {self.server} broke: {connection_reason(error)}")
 
     def take(self, op: int) -> None:
         """Do what the link does about an operation that is not a message."""
@@ -315,7 +320,7 @@ class BlockingLink:
             if line.strip(b"'").lower().startswith(b"permissions violation"):
                 raise WireError(f"{self.server}: {line.decode(errors='replace').strip(chr(39))}")
             assert self.server is not None
-            raise self._fail(refusal(self.server, line))
+            raise self._fail(refusal(self.server, line, self.options))
 
     def take_message(self) -> None:
         """Hand on the message that the parser stands at: an answer, one for a handler, or a stray."""
@@ -453,10 +458,7 @@ class BlockingLink:
         try:
             answer = self.request(f"{self.options.api}.{name}", body, timeout_s=timeout_s)
         except NoResponders:
-            raise NoResponders(
-                f"{self.server}: nobody answers on {self.options.api}.{name}: "
-                "JetStream is not enabled there for this account"
-            ) from None
+            raise NoResponders(not_enabled(str(self.server), self.options.domain)) from None
         try:
             fields = msgspec.json.decode(answer.payload)
         except UNREADABLE_JSON:
@@ -472,6 +474,12 @@ class BlockingLink:
                 name,
             )
         return fields
+
+
+def _reason(error: OSError | ProtocolViolation) -> str:
+    if isinstance(error, ProtocolViolation):
+        return f"it does not speak NATS; check the port ({error})"
+    return connection_reason(error)
 
 
 def copy_message(parser: Parser) -> Message:

@@ -34,7 +34,11 @@ class NotConnected(WireError):
 
 
 class AuthorizationViolation(NotConnected):
-    """The server was reached, but the credentials did not please it."""
+    """The server was reached, but the credentials did not please it; `said` is what it said."""
+
+    def __init__(self, text: str, said: str = "") -> None:
+        super().__init__(text)
+        self.said = said
 
 
 class ProtocolViolation(WireError):

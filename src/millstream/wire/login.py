@@ -11,16 +11,17 @@ No sockets here: the steps around these are the same for sockets that block (`bl
 of an event loop (`publishers`).
 """
 
-import os
 import secrets
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
+from millstream.base.reasons import file_reason
+from millstream.base.tls_files import TlsFileError, client_context
 from millstream.wire.errors import (
     AuthorizationViolation,
     BadOptions,
@@ -28,7 +29,10 @@ from millstream.wire.errors import (
     ProtocolViolation,
     WireError,
 )
-from millstream.wire.options import LinkOptions, ServerAddress
+from millstream.wire.options import LinkOptions, ServerAddress, TlsOptions
+
+if TYPE_CHECKING:
+    from millstream.base.seeds import Signer
 
 _LANGUAGE: Final = "python-millstream"
 _VERSION: Final = "0.1.0"
@@ -71,33 +75,29 @@ def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> 
     """Whether the connection is to be encrypted now that INFO has come in the clear."""
     asked = options.tls is not None or server.tls
     if asked and not (info.tls_required or info.tls_available):
-        raise NotConnected(f"{server}: TLS was asked for, but the server does not offer it")
+        raise NotConnected(
+            f"cannot connect to {server}: TLS was asked for, and the server does not offer it; switch TLS on "
+            "there, or connect without"
+        )
     return asked or info.tls_required
 
 
 def tls_context(options: LinkOptions) -> ssl.SSLContext:
     """BadOptions if a file is missing or is not what it should be."""
-    tls = options.tls
-    context = ssl.create_default_context()
-    if tls is None:
-        return context
-    if not tls.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    for what, file in (("ca", tls.ca_file), ("cert", tls.cert_file), ("key", tls.key_file)):
-        if file and not Path(file).is_file():
-            raise BadOptions(f"the TLS {what} file {file} is not there")
+    tls = options.tls or TlsOptions()
     try:
-        if tls.ca_file:
-            context = ssl.create_default_context(cafile=tls.ca_file)
-            if not tls.verify:
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-        if tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file or None)
-    except (ssl.SSLError, OSError) as error:
-        raise BadOptions(f"the TLS files can not be used: {error}") from None
-    return context
+        return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
+    except TlsFileError as error:
+        raise BadOptions(str(error)) from None
+
+
+def check_files(options: LinkOptions) -> None:
+    """BadOptions if a file that the options name cannot be used; nothing is sent anywhere."""
+    if options.tls is not None:
+        tls_context(options)
+    credentials = load_credentials(options, options.servers[0])
+    if credentials.seed:
+        _signer(credentials.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,13 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
             try:
                 text = Path(options.creds_file).read_text()
             except (OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is no text"
-                raise BadOptions(
-                    f"the credentials file {options.creds_file} can not be read: {reason}"
-                ) from None
+                reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
+                raise BadOptions(f"cannot read the credentials in {options.creds_file}: {reason}") from None
         try:
             jwt, seed = read_credentials(text)
         except MillstreamError as error:
-            raise BadOptions(f"the credentials {options.creds_file or '(given as text)'}: {error}") from None
+            what = f"the credentials file {options.creds_file}" if options.creds_file else "the credentials"
+            raise BadOptions(f"{what} cannot be used: {error}") from None
         return Credentials({"jwt": jwt} if jwt else {}, seed)
     if options.nkey_seed:
         return Credentials({}, options.nkey_seed)
@@ -168,12 +167,7 @@ def connect_frames(
     if options.name:
         fields["name"] = options.name
     if credentials.seed:
-        from millstream.base.seeds import Signer
-
-        try:
-            signer = Signer(credentials.seed)
-        except MillstreamError as error:
-            raise BadOptions(f"the nkey seed can not be used: {error}") from None
+        signer = _signer(credentials.seed)
         if "jwt" not in credentials.fields:
             fields["nkey"] = signer.public_key
         if info.nonce:
@@ -181,12 +175,25 @@ def connect_frames(
     return b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(fields)
 
 
-def refusal(server: ServerAddress, line: bytes) -> WireError:
+def _signer(seed: str) -> "Signer":
+    from millstream.base.seeds import Signer
+
+    try:
+        return Signer(seed)
+    except MillstreamError as error:
+        raise BadOptions(f"the nkey seed cannot be used: {error}") from None
+
+
+def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> WireError:
     """The error for an -ERR that came before we were in, or that ended the connection."""
     text = line.decode("utf-8", "replace").strip().strip("'")
-    if text.lower().startswith(_REFUSALS):
-        return AuthorizationViolation(f"{server} refused the credentials: {text}")
-    return NotConnected(f"{server} ended the connection: {text}")
+    if not text.lower().startswith(_REFUSALS):
+        return NotConnected(f"{server} ended the connection: {text}")
+    if not options.says_who and not server.user:
+        return AuthorizationViolation(f"{server} asks for credentials, and none were given: {text}", text)
+    return AuthorizationViolation(
+        f"{server} refused the credentials: {text}; check the user, password, token or key", text
+    )
 
 
 def new_inbox(options: LinkOptions) -> str:
@@ -208,14 +215,3 @@ def known_servers(options: LinkOptions, info: ServerInfo | None) -> list[ServerA
             seen.add((told.host, told.port))
             servers.append(ServerAddress(told.host, told.port, first.tls, first.user, first.password))
     return servers
-
-
-def reason_of(error: Exception) -> str:
-    """Why there is no connection, in words without addresses: those are told anyway."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, TimeoutError):
-        return "no connection in time"
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno is not None:
-        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
-    return str(error) or type(error).__name__

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
+from millstream.base.addresses import DEFAULT_PORT, BadAddress, parse_address
 from millstream.wire.errors import BadOptions
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
-DEFAULT_PORT: Final = 4222
 DEFAULT_CONNECT_S: Final = 5.0
 DEFAULT_REQUEST_S: Final = 10.0
-_SCHEMES: Final = ("nats", "tls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +29,11 @@ class ServerAddress:
     @classmethod
     def parse(cls, text: str) -> "ServerAddress":
         """`nats://host:port`, `tls://host`, `user:password@host:port`, `host`."""
-        text = text.strip()
         try:
-            parts = urlsplit(text if "://" in text else f"nats://{text}")
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host = None
-        if not host:
-            raise BadOptions("a server is given as nats://host:port; one of the list is something else")
-        if parts.scheme not in _SCHEMES:
-            raise BadOptions(f"{host}: {parts.scheme}:// is not spoken here, only nats:// and tls://")
-        return cls(
-            host,
-            port or DEFAULT_PORT,
-            tls=parts.scheme == "tls",
-            user=unquote(parts.username or ""),
-            password=unquote(parts.password or ""),
-        )
+            found = parse_address(text)
+        except BadAddress as error:
+            raise BadOptions(str(error)) from None
+        return cls(found.host, found.port, found.scheme == "tls", found.user, found.password)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +92,11 @@ class LinkOptions:
         for what, subject in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
             if any(character in subject for character in " \t\r\n*>") or subject.strip(".") != subject:
                 raise BadOptions(f"the {what} {subject!r} is no plain subject")
+
+    @property
+    def says_who(self) -> bool:
+        """Whether there are credentials, beside those of an address."""
+        return bool(self.user or self.token or self.nkey_seed or self.creds_file or self.creds_text)
 
     @property
     def api(self) -> str:

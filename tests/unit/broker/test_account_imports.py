@@ -413,4 +413,4 @@ def test_answers_that_never_come_are_waited_for_in_bounded_number(
         server.say(b"PUB %b 0\r\n\r\n" % reply)
     answered = re.findall(rb"MSG in\.(\d+) ", asker.heard())
     assert answered == [b"%d" % number for number in range(15, 25)]
-    assert sum("wait for answers" in each.message for each in caplog.records) == 1
+    assert sum("wait for answers" in message for message in caplog.messages) == 1

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from millstream.base.reasons import CannotListen
 from millstream.broker.broker import Broker
 from millstream.broker.listener import Listener, bind
 from millstream.broker.options import BrokerOptions, ConnectionType, WebSocketOptions
@@ -28,7 +29,7 @@ async def listener(broker: Broker) -> AsyncIterator[Listener]:
 
 @pytest.mark.parametrize("port", [-1, 0])
 def test_the_system_picks_a_port(port: int) -> None:
-    sockets = bind("127.0.0.1", port)
+    sockets = bind("127.0.0.1", port, "clients", "-p")
     ports = {sock.getsockname()[1] for sock in sockets}
     for sock in sockets:
         sock.close()
@@ -37,14 +38,14 @@ def test_the_system_picks_a_port(port: int) -> None:
 
 
 def test_the_wildcard_address_is_one_socket() -> None:
-    sockets = bind("0.0.0.0", -1)
+    sockets = bind("0.0.0.0", -1, "clients", "-p")
     for sock in sockets:
         sock.close()
     assert len(sockets) == 1
 
 
 def test_all_addresses_of_a_name_share_one_port() -> None:
-    sockets = bind("localhost", -1)
+    sockets = bind("localhost", -1, "clients", "-p")
     ports = {sock.getsockname()[1] for sock in sockets}
     for sock in sockets:
         sock.close()
@@ -55,8 +56,14 @@ def test_a_port_in_use_is_an_error_and_leaves_no_socket_open() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(OSError, match="in use"):
-            bind("127.0.0.1", taken.getsockname()[1])
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match="in use") as caught:
+            bind("127.0.0.1", port, "clients", "-p")
+    assert isinstance(caught.value, CannotListen)
+    assert str(caught.value) == (
+        f"cannot listen for clients on 127.0.0.1:{port}: Address already in use; stop the program that uses "
+        "the port, or choose another one (-p)"
+    )
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:

@@ -12,6 +12,7 @@ import uvloop
 from millstream.broker.options import WebSocketOptions
 from millstream.broker.websocket import WebSocketFailure, WebSocketProtocol, close_status
 from millstream.broker.websocket_upgrade import Upgrade, Upgrader
+from millstream.testing.patience import PATIENCE_S
 
 REQUEST = (
     b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -307,7 +308,7 @@ async def test_an_unfinished_upgrade_can_be_closed(wired: Fixture) -> None:
 async def test_a_half_request_is_cut_off_in_time() -> None:
     fixture = Fixture(handshake_timeout_s=0.01)
     fixture.protocol.data_received(REQUEST[:50])
-    await asyncio.wait_for(fixture.transport.aborted.wait(), 5)
+    await asyncio.wait_for(fixture.transport.aborted.wait(), PATIENCE_S)
     assert fixture.transport.calls == ["abort"]
     assert fixture.refusals == ["timeout"]
     fixture.lose()
@@ -327,7 +328,7 @@ async def test_the_timeout_ends_with_the_upgrade() -> None:
 async def test_a_peer_that_does_not_take_the_close_frame_is_cut_off() -> None:
     fixture = Fixture(close_timeout_s=0.01)
     fixture.open().transport.close()
-    await asyncio.wait_for(fixture.transport.aborted.wait(), 5)
+    await asyncio.wait_for(fixture.transport.aborted.wait(), PATIENCE_S)
     assert fixture.transport.calls == ["close", "abort"]
     fixture.lose()
 
@@ -381,7 +382,7 @@ def test_a_foreign_client_gets_back_what_it_sends(run: Callable[[Any], Any], com
                 await socket.send_bytes(payload)
                 received = b""
                 while len(received) < len(payload):
-                    received += await socket.receive_bytes(timeout=60)
+                    received += await socket.receive_bytes(timeout=PATIENCE_S)
                 assert received == payload
             await socket.ping(b"hello")
             await socket.close()

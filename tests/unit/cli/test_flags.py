@@ -5,10 +5,14 @@ import re
 import subprocess
 
 import pytest
+from tests.recordings import GOLDEN, Book
 
 from millstream.cli.flags import FLAGS, CommandLine, FlagError, Section, help_text, parse_flags
 from millstream.config import Overrides
-from millstream.testing.reference import find_nats_server
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerKind, command_for
+
+RECORDED = Book(GOLDEN / "cli" / "flags.txt")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +82,8 @@ def test_flags_that_ask_for_something_else_than_a_server(arguments: str, expecte
     ("arguments", "message"),
     [
         ("--frobnicate", "flag provided but not defined: --frobnicate; see --help"),
-        ("-pp 4", "flag provided but not defined: -pp; see --help"),
-        ("---p 4", "flag provided but not defined: ---p; see --help"),
+        ("-pp 4", "flag provided but not defined: -pp; did you mean -p? See --help"),
+        ("---p 4", "flag provided but not defined: ---p; did you mean -p? See --help"),
         ("-=4", "flag provided but not defined: -; see --help"),
         ("-p", "flag needs an argument: -p"),
         ("-p x", 'invalid value "x" for flag -p: expected an integer'),
@@ -126,10 +130,16 @@ def test_no_flag_is_listed_twice_and_all_targets_exist() -> None:
     assert {target for flag in FLAGS for target in flag.into} == overrides
 
 
-def test_every_flag_of_nats_server_is_known() -> None:
-    text = subprocess.run(
-        [str(find_nats_server()), "--help"], capture_output=True, text=True, timeout=20
-    ).stdout
+@pytest.mark.oracle
+def test_the_flags_of_nats_server_are_recorded(request: pytest.FixtureRequest) -> None:
+    command = [*command_for(ServerKind.NATS_SERVER), "--help"]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     theirs = set(re.findall(r"(?:^\s*|,\s*)-{1,2}(\w+)", text, re.MULTILINE))
+    RECORDED.compare(request.node, "flags", sorted(theirs))
+
+
+def test_every_flag_of_nats_server_is_known() -> None:
+    theirs = RECORDED.find("flags")
+    assert theirs is not None
     assert len(theirs) > 40
-    assert theirs <= {name for flag in FLAGS for name in flag.names}
+    assert set(theirs) <= {name for flag in FLAGS for name in flag.names}

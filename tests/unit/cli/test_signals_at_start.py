@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-MOMENTS = 12  # of each signal, over the time that a start takes
-PATIENCE_S = 60.0
+from millstream.testing.patience import PATIENCE_S
+
+MOMENTS = 7  # of each signal, over the time that a start takes
 
 
 def begin(folder: Path) -> subprocess.Popen[str]:

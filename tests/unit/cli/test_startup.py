@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from millstream.testing.patience import PATIENCE_S
+
 # Each takes a sizeable part of the whole start, and a server without its feature never needs it.
 NOT_NEEDED_TO_SERVE = ("typer", "rich", "pydantic", "prometheus_client", "cryptography.x509")
 
@@ -24,7 +26,11 @@ print(*sys.modules, sep="\\n")
 @pytest.fixture(scope="module")
 def loaded_modules() -> set[str]:
     ended = subprocess.run(
-        [sys.executable, "-c", LOADED_MODULES], capture_output=True, text=True, timeout=60, env=os.environ
+        [sys.executable, "-c", LOADED_MODULES],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=os.environ,
     )
     assert ended.returncode == 0, ended.stderr
     return set(ended.stdout.splitlines())
@@ -48,5 +54,5 @@ def test_the_garbage_collector_runs_again_once_the_server_does() -> None:
         "from millstream.cli.main import main\n"
         "main(['serve', '-p', '-1'])\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr

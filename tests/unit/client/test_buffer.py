@@ -6,6 +6,7 @@ import pytest
 
 from millstream.client.buffer import Buffer
 from millstream.client.message import OrderedMessage
+from millstream.testing.patience import PATIENCE_S
 
 
 def message(sequence: int, data: bytes = b"x") -> OrderedMessage:
@@ -51,7 +52,7 @@ async def test_it_is_drained_when_half_of_it_is_free() -> None:
     await asyncio.sleep(0)
     assert not drained.done()
     buffer.take()
-    await asyncio.wait_for(drained, 5)
+    await asyncio.wait_for(drained, PATIENCE_S)
 
 
 async def test_waiting_ends_when_something_comes_or_nothing_will() -> None:
@@ -59,12 +60,12 @@ async def test_waiting_ends_when_something_comes_or_nothing_will() -> None:
     waiting = asyncio.create_task(buffer.wait())
     await asyncio.sleep(0)
     buffer.put(message(1))
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, PATIENCE_S)
     buffer.end(discard=False)
     assert not buffer.ended
     assert buffer.take() == message(1)
     assert buffer.ended
-    await asyncio.wait_for(buffer.wait(), 5)
+    await asyncio.wait_for(buffer.wait(), PATIENCE_S)
 
 
 async def test_what_was_not_taken_may_be_discarded_in_the_end() -> None:
@@ -73,7 +74,7 @@ async def test_what_was_not_taken_may_be_discarded_in_the_end() -> None:
     buffer.end(discard=True)
     assert buffer.ended
     assert (buffer.messages, buffer.bytes) == (0, 0)
-    await asyncio.wait_for(buffer.drained(), 5)
+    await asyncio.wait_for(buffer.drained(), PATIENCE_S)
 
 
 def test_a_buffer_without_room_is_refused() -> None:

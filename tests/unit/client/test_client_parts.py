@@ -46,14 +46,18 @@ def test_delays_start_at_nothing_grow_and_are_bounded() -> None:
     assert backoff.next_s() == 0.0
 
 
+def refused(status: int, code: int, description: str) -> RequestRefused:
+    return RequestRefused.told_by(ErrorBody(status, code, description), "S", "host:1")
+
+
 def test_refusals_are_told_apart_by_their_numbers() -> None:
-    gone = RequestRefused.told_by(ErrorBody(404, 10059, "stream not found"))
+    gone = refused(404, 10059, "stream not found")
     assert isinstance(gone, StreamNotFound)
     assert not gone.may_pass
-    assert str(gone) == "stream not found (10059)"
-    assert RequestRefused.told_by(ErrorBody(503, 10008, "JetStream system temporarily unavailable")).may_pass
-    assert RequestRefused.told_by(ErrorBody(400, 10026, "maximum consumers limit reached")).may_pass
-    assert not RequestRefused.told_by(ErrorBody(400, 10138, "overlap")).may_pass
+    assert str(gone) == "there is no stream S on host:1; create it, or check the name (10059)"
+    assert refused(503, 10008, "JetStream system temporarily unavailable").may_pass
+    assert refused(400, 10026, "maximum consumers limit reached").may_pass
+    assert not refused(400, 10138, "overlap").may_pass
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "*", ">", "a/b", "a\\b", "a\n"])

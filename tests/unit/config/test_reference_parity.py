@@ -1,15 +1,18 @@
-"""What nats-server accepts we accept, what it refuses we refuse: asked of the real one with `-t`.
+"""What nats-server accepts we accept, what it refuses we refuse: `make oracle` asks the real one with `-t`.
 
 Each entry says how both judge; where we differ on purpose the group says why.
 """
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.recordings import GOLDEN, Book
 
 from millstream.config import ConfigError, load_file
-from millstream.testing.reference import find_nats_server
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerKind, command_for
 
 USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 
@@ -167,10 +170,22 @@ STRICTER_HERE = [
 ]
 
 
-def accepted_there(path: Path) -> bool:
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PORT", "4222")
+    monkeypatch.setenv("SOME_NAME", "a")
+    return tmp_path / "test.conf"
 
-    command = [str(find_nats_server()), "-t", "-c", str(path)]
-    return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
+
+def check(path: Path) -> subprocess.CompletedProcess[str]:
+    """What nats-server says about a file."""
+    return subprocess.run(
+        [*command_for(ServerKind.NATS_SERVER), "-t", "-c", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
 
 
 def accepted_here(path: Path) -> bool:
@@ -189,23 +204,24 @@ def accepted_here(path: Path) -> bool:
     ],
 )
 def test_a_file_is_judged_as_by_nats_server(
-    text: str, here: bool, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server_kind: ServerKind, text: str, here: bool, there: bool, path: Path
 ) -> None:
-    monkeypatch.setenv("PORT", "4222")
-    monkeypatch.setenv("SOME_NAME", "a")
-    path = tmp_path / "test.conf"
     path.write_text(text)
-    assert (accepted_here(path), accepted_there(path)) == (here, there)
+    if server_kind is ServerKind.MILLSTREAM:
+        assert accepted_here(path) == here
+    else:
+        assert (check(path).returncode == 0) == there
 
 
 @pytest.mark.parametrize("text", BOTH_ACCEPT)
 def test_the_digest_is_the_one_nats_server_prints(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, server_kind: ServerKind, text: str, path: Path
 ) -> None:
-    monkeypatch.setenv("PORT", "4222")
-    monkeypatch.setenv("SOME_NAME", "a")
-    path = tmp_path / "test.conf"
     path.write_text(text)
-    command = [str(find_nats_server()), "-t", "-c", str(path)]
-    printed = subprocess.run(command, capture_output=True, text=True, timeout=20).stderr
-    assert load_file(path).options.config_digest in printed
+    if server_kind is ServerKind.MILLSTREAM:
+        digest = load_file(path).options.config_digest
+    else:
+        found = re.search(r"sha256:[0-9a-f]{64}", check(path).stderr)
+        assert found is not None
+        digest = found[0]
+    Book(GOLDEN / "config" / "digests.txt").compare(request.node, repr(text), [digest])

@@ -153,22 +153,22 @@ def test_credentials_send_the_token_of_the_file_and_sign(tmp_path: Path) -> None
 
 def test_bad_credentials_name_the_file_and_not_its_content(tmp_path: Path) -> None:
     file = tmp_path / "user.creds"
-    with pytest.raises(BadOptions, match=r"user\.creds can not be read: No such file"):
+    with pytest.raises(BadOptions, match=r"user\.creds: No such file or directory; check the path"):
         connect_fields(LinkOptions(creds_file=str(file)))
     file.write_text("hush")
-    with pytest.raises(BadOptions, match=r"user\.creds: there is no user seed") as caught:
+    with pytest.raises(BadOptions, match=r"user\.creds cannot be used: there is no user seed") as caught:
         connect_fields(LinkOptions(creds_file=str(file)))
     assert "hush" not in str(caught.value)
-    with pytest.raises(BadOptions, match="nkey seed can not be used") as caught:
+    with pytest.raises(BadOptions, match="nkey seed cannot be used") as caught:
         connect_fields(LinkOptions(nkey_seed="SUhush"))
     assert "hush" not in str(caught.value)
 
 
 def test_tls_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadOptions, match="ca file /nowhere is not there"):
+    with pytest.raises(BadOptions, match="cannot read the authorities in '/nowhere': No such file"):
         tls_context(LinkOptions(tls=TlsOptions(ca_file="/nowhere")))
     (tmp_path / "ca.pem").write_text("x")
-    with pytest.raises(BadOptions, match="can not be used"):
+    with pytest.raises(BadOptions, match="holds no certificate in PEM"):
         tls_context(LinkOptions(tls=TlsOptions(ca_file=str(tmp_path / "ca.pem"))))
 
 
@@ -200,10 +200,16 @@ def test_an_info_that_is_no_json_is_a_violation() -> None:
     ],
 )
 def test_refusals_name_the_server_and_the_cause(line: bytes, kind: type[NotConnected]) -> None:
-    error = refusal(HERE, line)
+    error = refusal(HERE, line, LinkOptions(user="joe"))
     assert type(error) is kind
     assert "127.0.0.1:4222" in str(error)
     assert line.strip(b"'").decode() in str(error)
+
+
+def test_who_gave_no_credentials_is_told_that_they_are_wanted() -> None:
+    line = b"'Authorization Violation'"
+    assert "none were given" in str(refusal(HERE, line, LinkOptions()))
+    assert "refused the credentials" in str(refusal(ServerAddress("a", user="joe"), line, LinkOptions()))
 
 
 def test_servers_of_the_cluster_follow_our_own_and_get_their_credentials() -> None:

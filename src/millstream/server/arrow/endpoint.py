@@ -84,9 +84,9 @@ class ArrowEndpoint:
         return f"{self.scheme}://{host}:{self.port}"
 
     def start(self) -> None:
-        """Listen; OSError if the address cannot be had."""
+        """Listen; CannotListen if the address cannot be had."""
         self._renew_context()
-        self._sockets = bind(self._options.host, self._options.port)
+        self._sockets = bind(self._options.host, self._options.port, "readers of Arrow", "--arrow_port")
         self.port = self._sockets[0].getsockname()[1]
         for sock in self._sockets:
             sock.listen(_BACKLOG)

@@ -7,15 +7,15 @@ Whatever is not understood is refused: a parameter that is ignored is one that s
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS
+from millstream.base.suggestions import nearest
 from millstream.server.arrow.problem import Problem
 from millstream.subjects.tokens import valid_subject
 
@@ -69,9 +69,7 @@ def _parameters(query: str) -> dict[str, list[str]]:
         name, _, value = part.partition("=")
         name = _text(name, "the name of a parameter")
         if name not in _PARAMETERS:
-            near = difflib.get_close_matches(name, _PARAMETERS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_PARAMETERS)}"
-            raise _bad(f"unknown parameter {name!r}{hint}")
+            raise _bad(f"unknown parameter {name!r}{_hint(name, _PARAMETERS)}")
         given.setdefault(name, []).append(value)
     return given
 
@@ -100,10 +98,13 @@ def _columns(given: dict[str, list[str]]) -> tuple[str, ...]:
 def _column(name: str) -> str:
     name = _text(name, "columns")
     if name not in COLUMNS:
-        near = difflib.get_close_matches(name, COLUMNS, 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COLUMNS)}"
-        raise _bad(f"columns: unknown column {name!r}{hint}")
+        raise _bad(f"columns: unknown column {name!r}{_hint(name, COLUMNS)}")
     return name
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else f"; there are {', '.join(known)}"
 
 
 def _subject(text: str) -> bytes:

@@ -53,7 +53,7 @@ class Monitor:
         return self._routes.counts
 
     async def start(self) -> None:
-        """Listen; OSError if the address cannot be had."""
+        """Listen; CannotListen if the address cannot be had."""
         options = self._options
         port = options.http_port if options.https_port is None else options.https_port
         if port is None:
@@ -65,7 +65,8 @@ class Monitor:
             self._context = server_context(_without_client_certificates(options.tls))
             handshake_timeout_s = options.tls.timeout_s
             self._server.reload_listeners.append(self._reloaded)
-        sockets = bind(options.host, port)
+        change = "-m" if options.https_port is None else "-ms"
+        sockets = bind(options.host, port, "monitoring", change)
         self.port = sockets[0].getsockname()[1]
         await self._http.start(sockets, self._context, handshake_timeout_s)
 
