@@ -9,6 +9,8 @@ from urllib.request import Request, urlopen
 import pyarrow as pa
 from nats.aio.client import Client
 
+from millstream.testing.patience import PATIENCE_S
+
 
 @dataclass
 class Answer:
@@ -34,7 +36,9 @@ class Answer:
 def read_now(url: str, stream: str, query: str = "", authorization: str = "") -> Answer:
     """Get a range; HTTPError if there is none, IncompleteRead if it was cut."""
     headers = {"Authorization": authorization} if authorization else {}
-    with urlopen(Request(f"{url}/arrow/v1/streams/{stream}{query}", headers=headers), timeout=60) as response:
+    with urlopen(
+        Request(f"{url}/arrow/v1/streams/{stream}{query}", headers=headers), timeout=PATIENCE_S
+    ) as response:
         return parse(response)
 
 
@@ -58,20 +62,20 @@ def parse(source: Any) -> Answer:
 
 async def ask(connection: Client) -> dict[str, Any]:
     """Where the endpoint is."""
-    reply = await connection.request("$MILLSTREAM.ARROW.INFO", b"", timeout=10)
+    reply = await connection.request("$MILLSTREAM.ARROW.INFO", b"", timeout=PATIENCE_S)
     info: dict[str, Any] = json.loads(reply.data)
     return info
 
 
 async def fill(connection: Client, stream: str, count: int, **config: Any) -> None:
     """A stream with `count` messages on five subjects, all durable."""
-    await connection.jetstream(timeout=60).add_stream(name=stream, subjects=[f"{stream}.>"], **config)
+    await connection.jetstream(timeout=PATIENCE_S).add_stream(name=stream, subjects=[f"{stream}.>"], **config)
     await publish(connection, stream, count)
 
 
 async def publish(connection: Client, stream: str, count: int, size: int = 0) -> None:
     """Add messages; all are durable when this returns."""
-    streams = connection.jetstream(timeout=60)
+    streams = connection.jetstream(timeout=PATIENCE_S)
     for number in range(1, count):
         await connection.publish(f"{stream}.{number % 5}", b"%d " % number + b"x" * size)
     await streams.publish(f"{stream}.{count % 5}", b"%d " % count + b"x" * size)

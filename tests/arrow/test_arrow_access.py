@@ -22,6 +22,7 @@ from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
 from millstream.testing.certs import CertificateAuthority
+from millstream.testing.patience import PATIENCE_S
 
 
 @asynccontextmanager
@@ -217,7 +218,7 @@ async def test_a_reload_that_revokes_ends_what_is_being_read(tmp_path: Path) -> 
         request = Request(
             f"{server.arrow_url}/arrow/v1/streams/S", headers={"Authorization": basic("ann", "p")}
         )
-        response = await asyncio.to_thread(urlopen, request, timeout=60)
+        response = await asyncio.to_thread(urlopen, request, timeout=PATIENCE_S)
         config.write_text(start + text(", permissions: {publish: x}"))
         reload_configuration(server)
         with pytest.raises((http.client.IncompleteRead, OSError)):
@@ -280,7 +281,9 @@ async def test_a_ticket_ends_with_its_user_and_follows_its_permissions(tmp_path:
 
 
 def read_securely(url: str, context: ssl.SSLContext, query: str = "") -> int:
-    with urlopen(Request(f"{url}/arrow/v1/streams/S{query}"), context=context, timeout=60) as response:
+    with urlopen(
+        Request(f"{url}/arrow/v1/streams/S{query}"), context=context, timeout=PATIENCE_S
+    ) as response:
         return parse(response).table.num_rows
 
 

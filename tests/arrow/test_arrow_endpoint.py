@@ -19,6 +19,7 @@ from nats.js.api import StorageType, StreamConfig
 from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
+from millstream.testing.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ async def test_the_answer_says_what_it_covers(server: Server, connection: Client
     assert (about["millstream.version"], about["millstream.stream"]) == ("1", "S")
     assert (about["millstream.first"], about["millstream.last"]) == ("2", "25")
     assert (about["millstream.stream_first"], about["millstream.stream_last"]) == ("4", "25")
-    raw_info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
+    raw_info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=PATIENCE_S)).data)
     assert about["millstream.created"] == raw_info["created"]
     assert info.state.first_seq == 4
     assert answer.column("seq") == list(range(4, 26))
@@ -102,7 +103,9 @@ async def test_a_stream_in_memory_is_read_too(server: Server, connection: Client
 
 async def test_a_compressed_stream_is_read_too(server: Server, connection: Client) -> None:
     config = {"name": "Z", "subjects": ["Z.>"], "compression": "s2"}
-    reply = await connection.request("$JS.API.STREAM.CREATE.Z", json.dumps(config).encode(), timeout=60)
+    reply = await connection.request(
+        "$JS.API.STREAM.CREATE.Z", json.dumps(config).encode(), timeout=PATIENCE_S
+    )
     assert "error" not in json.loads(reply.data)
     for _ in range(3):
         await publish(connection, "Z", 60, size=100_000)
@@ -172,7 +175,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(server: Server, con
 
     def leave() -> None:
         parts = urlsplit(server.arrow_url)
-        client = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
+        client = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE_S)
         client.request("GET", "/arrow/v1/streams/S")
         assert client.getresponse().read(100)
         client.close()

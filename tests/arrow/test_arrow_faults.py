@@ -18,6 +18,7 @@ from arrow_kit import fill, parse, publish, read, read_now
 from millstream import Server
 from millstream.jetstream.stream import Stream
 from millstream.server.arrow import conversation, reception
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
@@ -32,7 +33,7 @@ def stream_of(server: Server, name: str = "S") -> Stream:
 def begin(url: str, query: str = "") -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     """Ask for a range and take its beginning."""
     parts = urlsplit(url)
-    client = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
+    client = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE_S)
     client.request("GET", f"/arrow/v1/streams/S{query}")
     response = client.getresponse()
     assert response.status == 200
@@ -120,7 +121,7 @@ async def test_a_client_that_never_reads_keeps_nothing_from_going(tmp_path: Path
         assert len(stream.log.segments) == 1
         assert (await read(server.arrow_url, "S")).table.num_rows == 1
         await connection.close()
-        await asyncio.wait_for(server.stop(), 20)
+        await asyncio.wait_for(server.stop(), PATIENCE_S)
         idle.close()
 
 
@@ -167,11 +168,14 @@ async def test_a_client_that_never_comes_to_an_end_is_cut_off(
         talkative.close()
 
 
-async def test_a_client_that_says_nothing_does_not_hold_up_the_end(tmp_path: Path) -> None:
+async def test_a_client_that_says_nothing_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.server.arrow.reception.HEAD_S", 10 * PATIENCE_S)
     async with Server(store_dir=tmp_path) as server:
         parts = urlsplit(server.arrow_url)
         silent = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
-        await asyncio.wait_for(server.stop(), 8)  # less than it may take to send a request
+        await asyncio.wait_for(server.stop(), PATIENCE_S)
         silent.close()
 
 
@@ -184,7 +188,7 @@ async def test_damage_is_left_out_named_and_counted(tmp_path: Path) -> None:
         assert answer.column("seq") == [seq for seq in range(1, 51) if seq != 17]
         assert answer.about[-1]["millstream.damaged"] == "17"
         assert answer.about[-1]["millstream.end"] == "49"
-        info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=60)).data)
+        info = json.loads((await connection.request("$JS.API.STREAM.INFO.S", timeout=PATIENCE_S)).data)
         assert info["state"]["lost"]["msgs"] == [17]
         again = await read(server.arrow_url, "S")
         assert "millstream.damaged" not in again.about[-1]

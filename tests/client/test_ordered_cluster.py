@@ -11,7 +11,7 @@ from nats.errors import Error as NatsError
 
 from millstream.client import Client
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.oracle, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

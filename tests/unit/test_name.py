@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from millstream.testing.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 OLD_NAME = ("mill" + "race").encode()
 
@@ -14,7 +16,7 @@ def tracked_files() -> list[Path]:
         pytest.skip("not a git checkout")
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, check=True, timeout=60,
+        cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
     return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
 
