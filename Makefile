@@ -12,17 +12,23 @@ INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store sub
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-pure lint collect fmt build gateway spark dev bench soak fuzz sanitized clean
+.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench soak fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
 	@# Spark is installed while the broker and the gateway run already
 	@$(BIN)/python -m examples.orders --before-spark '$(MAKE) --no-print-directory -C "$(CURDIR)" spark' $(RUN_FLAGS)
 
-test: build dev  ## what CI runs
-	@$(MAKE) --no-print-directory -j 2 --output-sync lint collect
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
-	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(INTERPRETED)
+test: $(VENV)/.tools  ## what CI runs
+	@$(MAKE) --no-print-directory -j 2 build dev
+	@$(MAKE) --no-print-directory -j 3 --output-sync lint compiled interpreted
+
+# Many tests wait for servers, so the interpreted ones and the linters run beside them.
+compiled: collect  ## every test on the compiled build; the + shows its output at once, not in the end
+	+$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+interpreted: collect  ## the tests of compiled packages on the interpreted build
+	MILLSTREAM_PURE=1 $(BIN)/pytest -n 2 --dist loadgroup $(INTERPRETED)
 
 test-pure: build dev  ## every test on the interpreted build
 	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -44,8 +50,14 @@ bench: build dev  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks streams
 
-soak: build dev  ## long runs: fuzzing, connection storms, leaks
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m soak --override-ini addopts="-ra --strict-markers"
+oracle: build dev  ## the same scenarios on the real nats-server, recorded again
+	$(BIN)/python tests/compat/js_config/record_configs.py
+	$(BIN)/python tests/golden/jsapi/capture.py
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server nats-server --record
+	@git diff --stat -- tests/golden
+
+soak: build dev  ## long runs on both servers: fuzzing, connection storms, leaks
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server both -m "soak or hypothesis" --hypothesis-profile explore
 
 # Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
 SANITIZED := build/sanitized/lib
@@ -73,14 +85,16 @@ spark: $(VENV)/.spark
 dev: $(VENV)/.dev
 
 $(VENV)/.tools: pyproject.toml setup.py
-	@echo "setting up $(VENV)"
+	@echo "making $(VENV) with Cython; then packages are fetched and modules compiled: about a minute, once"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --upgrade pip "setuptools>=77" "cython>=3.1"
+	@echo "fetching Cython"
+	@$(BIN)/pip install --quiet "setuptools>=77" "cython>=3.1"
 	@touch $@
 
 $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
-	@echo "installing what the $* needs"
+	@echo "fetching what the $* needs"
 	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*]"
+	@echo "fetched what the $* needs"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.tools

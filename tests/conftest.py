@@ -1,32 +1,46 @@
 """What every test may use: servers of either kind, and a watch on the event loop.
 
-`--server` chooses the kinds a conformance test runs on; by default it runs on both.  Starting a server
-costs far more than a test, so tests that do not alter their server share one for each configuration, and
-all tests that need a Spark session share one, in one worker.
+Tests run on Millstream, and no nats-server is started.  What needs one is marked `oracle`: a conformance test
+whose parameters name it, and a test that says so itself.  `--server nats-server` runs these and no others,
+`--record` keeps what nats-server said.
+
+Starting a server costs far more than a test, so tests that do not alter their server share one for each
+configuration, and all tests that need a Spark session share one, in one worker.
 """
 
 import gc
+import inspect
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+from nats.js import JetStreamContext
 
 from millstream.base.build import pure_requested
+from millstream.testing import reference
 from millstream.testing.nursery import Nursery
-from millstream.testing.reference import ServerKind, ServerProcess, inherited_environment
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import (
+    ServerKind,
+    ServerProcess,
+    ServerProcessError,
+    inherited_environment,
+)
 
 _IDLE_SERVERS_KEPT = 12
-_CONFORMANCE = Path(__file__).parent / "compat"  # where nothing but the server is under test
+RERUNS_OF_REFERENCE = 2
 
 ServerFactory = Callable[..., ServerProcess]
 
-# How long one example takes says more about what else the machine does than about the code.
-hypothesis.settings.register_profile("millstream", deadline=None)
+# How long examples take says more about what else the machine does than about the code.
+_UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# The same examples every time: `make soak` looks for new ones.
+hypothesis.settings.register_profile("millstream", _UNHURRIED, derandomize=True)
+hypothesis.settings.register_profile("explore", _UNHURRIED)
 hypothesis.settings.load_profile("millstream")
 
 
@@ -34,38 +48,63 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--server",
         choices=[*ServerKind, "both"],
-        default="both",
-        help="which server the conformance tests run on",
+        default=ServerKind.MILLSTREAM,
+        help="run the tests of our software, those that need nats-server, or both",
     )
     parser.addoption(
-        "--record-shapes",
+        "--record",
         action="store_true",
-        help="record the shapes of nats-server's JSON documents instead of comparing with them",
+        help="keep what nats-server answers as the recordings that Millstream is compared with",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record") and config.getoption("--server") != ServerKind.NATS_SERVER:
+        raise pytest.UsageError("--record goes with --server nats-server")
+
+
+def pytest_sessionstart() -> None:
+    """Let nats-py wait as tests do: by itself it gives up after half a second, or one, or five."""
+    for function, name in (
+        (Client.request, "timeout"),
+        (Client.flush, "timeout"),
+        (Subscription.next_msg, "timeout"),
+        (JetStreamContext.__init__, "timeout"),
+    ):
+        names = list(inspect.signature(function).parameters)
+        given = list(function.__defaults__ or ())
+        given[names.index(name) - len(names)] = int(PATIENCE_S)
+        function.__defaults__ = tuple(given)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server_kind" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--server")
-        kinds = list(ServerKind) if chosen == "both" else [ServerKind(chosen)]
         # Session scope makes pytest group the tests by kind, so that shared servers are really shared.
-        metafunc.parametrize("server_kind", kinds, ids=str, scope="session")
+        metafunc.parametrize("server_kind", _chosen_kinds(metafunc.config), ids=str, scope="session")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say what our marks mean, and begin with the longest chain: what needs the Spark session."""
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at marks, and xdist at groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say what our marks mean, leave out what was not asked for, and begin with the longest chain: Spark."""
+    kinds = _chosen_kinds(config)
+    left_out: list[pytest.Item] = []
     for item in items:
+        if _names_reference(item):
+            item.add_marker(pytest.mark.oracle)
+        if item.get_closest_marker("oracle"):
+            # nats-server has races of its own, which are not ours to mend.  Ours has to pass at once.
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS_OF_REFERENCE))
+        if _kind_of(item) not in kinds:
+            left_out.append(item)
         if _wants_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
-        if item.get_closest_marker("patient") and _is_on_reference(item):
-            item.add_marker(pytest.mark.soak)
-        if _CONFORMANCE in item.path.parents and _is_on_reference(item):
-            # nats-server has races of its own, which are not ours to mend.  Ours has to pass at once.
-            item.add_marker(pytest.mark.flaky(reruns=2))
         if item.get_closest_marker("compiled") and pure_requested():
             item.add_marker(pytest.mark.skip("the interpreter would take too long"))
-    items.sort(key=lambda item: not _wants_spark(item))
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+    items[:] = sorted(
+        (item for item in items if _kind_of(item) in kinds), key=lambda item: not _wants_spark(item)
+    )
 
 
 def pytest_collection_finish() -> None:
@@ -78,9 +117,24 @@ def _wants_spark(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ())
 
 
-def _is_on_reference(item: pytest.Item) -> bool:
+def _chosen_kinds(config: pytest.Config) -> list[ServerKind]:
+    chosen = config.getoption("--server")
+    return list(ServerKind) if chosen == "both" else [ServerKind(chosen)]
+
+
+def _kind_of(item: pytest.Item) -> ServerKind:
+    """The kind of run that an item belongs to."""
+    return ServerKind.NATS_SERVER if item.get_closest_marker("oracle") else ServerKind.MILLSTREAM
+
+
+def _names_reference(item: pytest.Item) -> bool:
+    """Return whether the parameters of a test say that it runs on nats-server, or beside it."""
     call = getattr(item, "callspec", None)
-    return call is not None and ServerKind.NATS_SERVER in call.params.values()
+    values = call.params.values() if call is not None else ()
+    return any(
+        value is ServerKind.NATS_SERVER or (isinstance(value, tuple) and ServerKind.NATS_SERVER in value)
+        for value in values
+    )
 
 
 class ServerPool:
@@ -112,6 +166,19 @@ def _nursery() -> Iterator[None]:
     yield
     ServerProcess.nursery.close()
     ServerProcess.nursery = None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_the_oracle_starts_nats_server(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts nats-server though it is not marked `oracle`."""
+
+    def refuse() -> NoReturn:
+        raise ServerProcessError("a test that needs nats-server is marked `oracle`, and run by `make oracle`")
+
+    with pytest.MonkeyPatch.context() as patch:
+        if ServerKind.NATS_SERVER not in _chosen_kinds(request.config):
+            patch.setattr(reference, "find_nats_server", refuse)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -154,6 +221,27 @@ def own_server(server_kind: ServerKind) -> Iterator[ServerFactory]:
         _fail_if_broken(server, 0, must_run=False)
 
 
+class ServersByKind(dict[ServerKind, ServerProcess]):
+    """A server with JetStream for each kind, started when it is first asked for."""
+
+    def __missing__(self, kind: ServerKind) -> ServerProcess:
+        server = self[kind] = ServerProcess(kind, jetstream=True).start()
+        return server
+
+
+def _servers_by_kind() -> Iterator[ServersByKind]:
+    servers = ServersByKind()
+    yield servers
+    for server in servers.values():
+        server.close()
+
+
+# For tests that bring something from one server to another, of the same or of the other kind.  They share
+# them: a test uses names of its own.
+origins = pytest.fixture(_servers_by_kind, scope="session", name="origins")
+targets = pytest.fixture(_servers_by_kind, scope="session", name="targets")
+
+
 @pytest.fixture
 def server(shared_server: ServerFactory) -> ServerProcess:
     """A shared server without any configuration, with monitoring."""
@@ -166,12 +254,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     from millstream.spark.jobs.settings import Pipeline
-    from millstream.spark.pipeline.session import session_settings
+    from millstream.spark.pipeline.session import session_settings, use_this_python
 
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would use any python3
+    use_this_python("local[2]")
     settings = session_settings(Pipeline(job=[]), "local[2]", cores=2) | {
         "spark.driver.memory": "1g",
+        # Most of what tests do is done once: compiling it again for speed costs more than it saves.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.python.filterPushdown.enabled": "true",

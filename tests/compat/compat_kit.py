@@ -13,10 +13,9 @@ import nats
 import nkeys
 from nats.aio.client import Client as NatsConnection
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
-
-EVENTUALLY_S = 30.0  # only what fails waits so long
 
 # Of a configuration: both servers wait 2 s for CONNECT, which a busy machine may need for itself.
 PATIENT_LOGIN = "authorization: {timeout: 30}\n"
@@ -111,7 +110,7 @@ def as_bytes(body: Any) -> bytes:
 def http_get(url: str) -> tuple[int, str, bytes]:
     """Return status, content type and body, whatever the status is."""
     try:
-        with urllib.request.urlopen(url, timeout=EVENTUALLY_S) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
             return response.status, response.headers["Content-Type"], response.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -126,7 +125,7 @@ def monitor(server: ServerProcess, path: str) -> Any:
 
 
 def eventually(
-    check: Callable[[], object], what: str = "the condition", patience_s: float = EVENTUALLY_S
+    check: Callable[[], object], what: str = "the condition", patience_s: float = PATIENCE_S
 ) -> None:
     """Ask until `check` is true: for what a server does behind the client's back, and tells nobody."""
     deadline = time.monotonic() + patience_s
@@ -170,7 +169,7 @@ def login(join: Dial, server: ServerProcess, user: str, **options: object) -> Wi
 
 async def library(url: str, **options: Any) -> NatsConnection:
     """Connect with nats-py, which otherwise tries for minutes what has failed once."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         return await nats.connect(
             url, **{"allow_reconnect": False, "max_reconnect_attempts": 1, "connect_timeout": 5, **options}
         )

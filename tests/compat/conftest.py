@@ -3,12 +3,13 @@
 from collections.abc import Generator, Iterator
 
 import pytest
-from compat_kit import EVENTUALLY_S, Dial
+from compat_kit import PATIENCE_S, Dial
 from papers import Papers
 from shapes import ShapeBook
+from tests.recordings import Judge
 from transcripts import compare
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
 
 
@@ -19,7 +20,7 @@ def dial() -> Iterator[Dial]:
 
     def connect(server: ServerProcess | int, **options: object) -> WireClient:
         port = server if isinstance(server, int) else server.port
-        client = WireClient.connect(port, **{"timeout_s": EVENTUALLY_S, **options})  # type: ignore[arg-type]
+        client = WireClient.connect(port, **{"timeout_s": PATIENCE_S, **options})  # type: ignore[arg-type]
         opened.append(client)
         return client
 
@@ -41,12 +42,9 @@ def join(dial: Dial) -> Dial:
 
 
 @pytest.fixture
-def shapes(request: pytest.FixtureRequest, server_kind: ServerKind) -> ShapeBook:
+def shapes(request: pytest.FixtureRequest) -> ShapeBook:
     """`shapes.check(name, document)` compares keys and types with what nats-server gave."""
-    record: bool = request.config.getoption("--record-shapes")
-    if record and server_kind is not ServerKind.NATS_SERVER:
-        pytest.skip("recordings are taken from nats-server")
-    return ShapeBook(record=record)
+    return ShapeBook(Judge(request.node))
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,16 @@
 """Shapes of JSON documents: which keys exist and of what type the values are, compared with recordings.
 
-Recordings lie in `shapes/`, one file for each document, taken from nats-server with
-`pytest tests/compat --server=nats-server --record-shapes`.  Running the tests on nats-server checks that
-a recording is still right, running them on Millstream checks that we give the same document.
+Recordings lie in `tests/golden/shapes`, one file for each document.  `make oracle` takes them from
+nats-server; running the tests on Millstream checks that we give the same document.
 """
 
 import json
 from pathlib import Path
 from typing import Any, Final
 
-RECORDINGS: Final = Path(__file__).parent / "shapes"
+from tests.recordings import GOLDEN, Judge
+
+_RECORDINGS: Final = GOLDEN / "shapes"
 
 # Present or absent by chance or by build: not measured yet, a Go build's commit.
 OPTIONAL_KEYS: Final = frozenset({"rtt", "git_commit", "cache_hit_rate"})
@@ -47,29 +48,15 @@ def _merge(first: Any, second: Any) -> Any:
 class ShapeBook:
     """Compares documents with the recordings, or makes the recordings."""
 
-    def __init__(self, *, record: bool) -> None:
-        self._record = record
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
 
     def check(self, name: str, document: Any) -> None:
-        path = RECORDINGS / f"{name}.json"
-        shape = shape_of(document)
-        if self._record:
-            RECORDINGS.mkdir(exist_ok=True)
-            path.write_text(json.dumps(shape, indent=1) + "\n")
-            return
-        assert path.exists(), f"no recording of {name}; take one with --record-shapes"
-        recorded = json.loads(path.read_text())
-        differences = list(_differences(recorded, shape, name))
-        assert not differences, "\n".join(differences)
+        path = _RECORDINGS / f"{name}.json"
+        recorded = path.read_text().splitlines() if path.exists() else None
+        lines = json.dumps(shape_of(document), indent=1).splitlines()
+        self._judge.compare(name, recorded, lines, lambda kept: _write(path, kept))
 
 
-def _differences(expected: Any, actual: Any, where: str) -> list[str]:
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        found = [f"{where}.{key} is missing" for key in expected.keys() - actual.keys()]
-        found += [f"{where}.{key} is too many" for key in actual.keys() - expected.keys()]
-        for key in sorted(expected.keys() & actual.keys()):
-            found += _differences(expected[key], actual[key], f"{where}.{key}")
-        return sorted(found)
-    if isinstance(expected, list) and isinstance(actual, list) and expected and actual:
-        return _differences(expected[0], actual[0], f"{where}[]")
-    return [] if expected == actual else [f"{where} is {actual!r}, expected {expected!r}"]
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join([*lines, ""]))

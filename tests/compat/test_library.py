@@ -10,6 +10,7 @@ import pytest
 from compat_kit import NatsConnection, ServerFactory, library, nkey_user
 from nats.aio.msg import Msg
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 # The library does not close the transports of attempts to connect that failed.
@@ -38,7 +39,7 @@ async def test_request_and_reply(connection: NatsConnection) -> None:
 
     await connection.subscribe("lib.upper", cb=answer)
     replies = await asyncio.gather(
-        *(connection.request("lib.upper", b"word%d" % number, timeout=5) for number in range(50))
+        *(connection.request("lib.upper", b"word%d" % number, timeout=PATIENCE_S) for number in range(50))
     )
     assert [reply.data for reply in replies] == [b"WORD%d" % number for number in range(50)]
 
@@ -46,13 +47,13 @@ async def test_request_and_reply(connection: NatsConnection) -> None:
 @pytest.mark.parametrize("old_style", [False, True])
 async def test_request_to_nobody_fails_at_once(connection: NatsConnection, old_style: bool) -> None:
     with pytest.raises(nats.errors.NoRespondersError):
-        await connection.request("lib.nobody", b"", timeout=5, old_style=old_style)
+        await connection.request("lib.nobody", b"", timeout=PATIENCE_S, old_style=old_style)
 
 
 async def test_headers_arrive(connection: NatsConnection) -> None:
     subscription = await connection.subscribe("lib.headers")
     await connection.publish("lib.headers", b"body", headers={"Trace": "1", "Space": " a b "})
-    received = await subscription.next_msg(timeout=5)
+    received = await subscription.next_msg(timeout=PATIENCE_S)
     assert received.data == b"body"
     assert received.headers == {"Trace": "1", "Space": "a b"}
 
@@ -75,7 +76,7 @@ async def test_queue_group_shares_work(server: ServerProcess, connection: NatsCo
         await worker.flush()
     for number in range(300):
         await connection.publish("lib.work", b"%d" % number)
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
     assert sorted(seen[0] + seen[1] + seen[2]) == list(range(300))
     assert all(share == sorted(share) and share for share in seen)
     for worker in workers:
@@ -93,7 +94,9 @@ async def test_unsubscribe_after_some_messages(connection: NatsConnection) -> No
     for number in range(10):
         await connection.publish("lib.some", b"%d" % number)
     await connection.flush()
-    await connection.request("$SYS.REQ.USER.INFO", timeout=5)  # behind all ten in the same connection
+    await connection.request(
+        "$SYS.REQ.USER.INFO", timeout=PATIENCE_S
+    )  # behind all ten in the same connection
     assert received == [b"0", b"1", b"2"]
 
 
@@ -111,7 +114,7 @@ async def test_drain_delivers_what_is_under_way(server: ServerProcess, connectio
     for number in range(200):
         await connection.publish("lib.drain", b"%d" % number)
     await connection.flush()
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), PATIENCE_S)
     await subscriber.drain()
     assert received == [b"%d" % number for number in range(200)]
     assert subscriber.is_closed
@@ -148,7 +151,7 @@ async def test_permission_error_reaches_the_application(shared_server: ServerFac
     told: asyncio.Queue[Exception] = asyncio.Queue()
     connection = await library(server.client_url, user="u", password="p", error_cb=told.put)
     await connection.publish("not.ok", b"")
-    error = await asyncio.wait_for(told.get(), 5)
+    error = await asyncio.wait_for(told.get(), PATIENCE_S)
     assert "permissions violation for publish to" in str(error).lower()
     await connection.flush()
     await connection.close()
@@ -179,9 +182,9 @@ async def test_reconnect_after_a_restart(own_server: ServerFactory) -> None:
     await connection.subscribe("lib.back", cb=collect)
     await connection.flush()
     await asyncio.to_thread(server.restart)
-    await asyncio.wait_for(reconnected.wait(), 10)
+    await asyncio.wait_for(reconnected.wait(), PATIENCE_S)
     await connection.publish("lib.back", b"still subscribed")
-    assert await asyncio.wait_for(received.get(), 5) == b"still subscribed"
+    assert await asyncio.wait_for(received.get(), PATIENCE_S) == b"still subscribed"
     await connection.close()
 
 
@@ -202,8 +205,8 @@ async def test_library_learns_of_lame_duck_mode(own_server: ServerFactory) -> No
         server.client_url, lame_duck_mode_cb=lame_duck, closed_cb=on_closed, error_cb=quiet
     )
     server.signal(signal.SIGUSR2)
-    await asyncio.wait_for(told.wait(), 5)
-    await asyncio.wait_for(closed.wait(), 5)
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
+    await asyncio.wait_for(closed.wait(), PATIENCE_S)
     assert connection.is_closed
 
 
@@ -212,7 +215,7 @@ async def test_many_subscriptions_of_one_connection(connection: NatsConnection) 
     for number in range(500):
         await connection.publish(f"lib.many.{number}", b"%d" % number)
     for number, subscription in enumerate(subscriptions):
-        assert (await subscription.next_msg(timeout=5)).data == b"%d" % number
+        assert (await subscription.next_msg(timeout=PATIENCE_S)).data == b"%d" % number
     for subscription in subscriptions:
         await subscription.unsubscribe()
     await connection.flush()

@@ -6,6 +6,7 @@ import socket
 import pytest
 from compat_kit import Dial, ServerFactory, closed_reason, eventually, message, monitor, publish
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 LIMITS = """
@@ -148,7 +149,7 @@ def test_half_a_frame_stalls_nobody(server: ServerProcess, dial: Dial, join: Dia
 
 
 def test_connection_without_a_word_gets_info_and_stalls_nobody(server: ServerProcess, join: Dial) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as silent:
         line = silent.makefile("rb").readline()
         assert json.loads(line[5:])["server_id"]
         assert join(server).round_trip() == b""

@@ -10,6 +10,7 @@ import pytest
 from compat_kit import ServerFactory, publish
 from papers import Papers
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess, command_for
 from millstream.testing.wire import WireClient
 
@@ -36,7 +37,7 @@ def server(own_server: ServerFactory) -> ServerProcess:
 
 
 def attempt(server: ServerProcess, **connect: object) -> None:
-    with WireClient.connect(server.port, timeout_s=30) as client:
+    with WireClient.connect(server.port, timeout_s=PATIENCE_S) as client:
         client.read_info()
         client.send_connect(**connect)
         client.read_until_closed()
@@ -47,6 +48,7 @@ def test_refused_logins_are_errors_and_quoted(server: ServerProcess) -> None:
     attempt(server, user='no"bo\ndy\x1b[31m', **{"pass": "x"})
     attempt(server, auth_token="secret")
     attempt(server)
+    server.stop()  # only then everything was read that it said
     assert lines(server, "authentication error") == [
         '[ERR] authentication error - User "ann"',
         '[ERR] authentication error - User "no\\"bo\\ndy\\x1b[31m"',
@@ -56,7 +58,7 @@ def test_refused_logins_are_errors_and_quoted(server: ServerProcess) -> None:
 
 
 def test_violations_are_errors_that_name_client_and_subject(server: ServerProcess) -> None:
-    with WireClient.connect(server.port, timeout_s=30) as client:
+    with WireClient.connect(server.port, timeout_s=PATIENCE_S) as client:
         client.handshake(user="bob", name='na"me\n', lang="go", version="1.2", **{"pass": "p"})
         client.round_trip(publish("b"))
         client.round_trip(b"PUB \x1b[31mev\xff\x0bil 0\r\n\r\n")
@@ -65,6 +67,7 @@ def test_violations_are_errors_that_name_client_and_subject(server: ServerProces
         client.round_trip(b"SUB a 1\r\nSUB a 2\r\nSUB a 3\r\n")
         client.round_trip(b"PUB a _R_.x 0\r\n\r\n")
         client.round_trip(b"PUB $GR.x 0\r\n\r\n")
+    server.stop()
     who = '[ERR] "v1.2:go:na\\"me\\n" - "$G/user:bob" - '
     assert lines(server, "Violation|exceeded") == [
         who + 'Publish Violation - Subject "b"',
@@ -78,10 +81,11 @@ def test_violations_are_errors_that_name_client_and_subject(server: ServerProces
 
 
 def test_a_client_that_breaks_the_protocol_is_an_error(server: ServerProcess) -> None:
-    with WireClient.connect(server.port, timeout_s=30) as client:
+    with WireClient.connect(server.port, timeout_s=PATIENCE_S) as client:
         client.handshake(user="ann", **{"pass": "p"})
         client.send(b"FOO\r\n")
         client.read_until_closed()
+    server.stop()
     (line,) = lines(server, "parser ERROR")
     assert line.startswith('[ERR] "v0:wire" - "$G/user:ann" - Client parser ERROR')
 
@@ -144,7 +148,7 @@ def test_the_reason_of_a_start_that_failed_is_the_last_line(
 ) -> None:
     taken = own_server()
     arguments: Sequence[str] = [*command_for(server_kind), "-a", "127.0.0.1", "-p", str(taken.port)]
-    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     said = ended.stderr.strip().splitlines()
     assert "[FTL]" in said[-1]

@@ -18,6 +18,7 @@ from compat_kit import (
 )
 from shapes import ShapeBook
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
 
@@ -103,13 +104,13 @@ def test_documents_are_indented_except_health(server: ServerProcess) -> None:
 
 
 def test_anyone_may_read_from_a_browser(server: ServerProcess) -> None:
-    with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=5) as response:
+    with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=PATIENCE_S) as response:
         assert response.headers["Access-Control-Allow-Origin"] == "*"
 
 
 def test_head_has_no_body(server: ServerProcess) -> None:
     request = urllib.request.Request(f"{server.monitor_url}/varz", method="HEAD")
-    with urllib.request.urlopen(request, timeout=5) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         assert response.status == 200
         assert response.read() == b""
 

@@ -9,6 +9,7 @@ from compat_kit import Dial, ServerFactory, eventually, http_get
 from millstream.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
 
 
+@pytest.mark.oracle
 def test_the_wheel_brings_a_binary() -> None:
     assert find_nats_server().is_file()
 

@@ -16,6 +16,7 @@ from compat_kit import (
 )
 from papers import Papers
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
 
@@ -238,7 +239,7 @@ def test_handshake_first(shared_server: ServerFactory, dial: Dial, papers: Paper
 
 def test_handshake_first_sends_nothing_in_clear(shared_server: ServerFactory, papers: Papers) -> None:
     server = shared_server(config=papers.tls("handshake_first: true, timeout: 0.3"))
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as silent:
         received = silent.recv(4096)
     assert not received.startswith(b"INFO")
 
@@ -277,7 +278,7 @@ async def test_library_over_tls(verifying: ServerProcess, papers: Papers) -> Non
     connection = await library(url, tls=papers.context(papers.client))
     subscription = await connection.subscribe("foo")
     await connection.publish("foo", b"over TLS")
-    assert (await subscription.next_msg(timeout=5)).data == b"over TLS"
+    assert (await subscription.next_msg(timeout=PATIENCE_S)).data == b"over TLS"
     await connection.close()
 
 

@@ -12,6 +12,7 @@ from compat_kit import Dial, ServerFactory, closed_reason
 from papers import Papers
 
 from millstream.testing.certs import IssuedCertificate
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.websocket import WebSocketStream
 
@@ -25,7 +26,7 @@ Secure = Callable[[socket.socket, ssl.SSLContext], ssl.SSLSocket]
 
 def dialled(port: int, *, first: bool = False) -> socket.socket:
     """Return a socket over which the handshake comes next."""
-    plain = socket.create_connection(("127.0.0.1", port), timeout=30)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     if not first:
         line = b""
         while not line.endswith(b"\r\n"):

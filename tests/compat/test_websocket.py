@@ -7,6 +7,7 @@ import pytest
 from compat_kit import AUTHORIZATION_VIOLATION, ServerFactory, library, message, monitor, publish
 from papers import Papers
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess, ServerProcessError
 from millstream.testing.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
 from millstream.testing.wire import WireClient
@@ -467,6 +468,6 @@ async def test_library(server: ServerProcess, secure: ServerProcess, papers: Pap
     subscription = await connection.subscribe("library")
     for number in range(100):
         await connection.publish("library", b"%d" % number)
-    received = [(await subscription.next_msg(timeout=5)).data for _ in range(100)]
+    received = [(await subscription.next_msg(timeout=PATIENCE_S)).data for _ in range(100)]
     assert received == [b"%d" % number for number in range(100)]
     await connection.close()

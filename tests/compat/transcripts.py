@@ -3,12 +3,11 @@
 A test only acts: it asks, publishes, waits.  Each step is a line of its transcript, with what differs from
 run to run masked, and at the end the transcript has to be the recorded one.  So nothing an answer has can be
 forgotten in an assertion, and what nats-server says is there to be read: in `tests/golden/jetstream`, in a
-folder named as the tests'.  `pytest --server=nats-server --record-shapes -n0` records anew.
+folder named as the tests', or in `tests/golden/core`.  `make oracle` records anew.
 
 Not here: what the clients of each folder can do (its `…_kit`), and how messages look in their transcripts.
 """
 
-import difflib
 import re
 import time
 from collections import deque
@@ -18,15 +17,14 @@ from typing import Final, Generic, TypeVar
 
 import pytest
 from compat_kit import Message, publish
+from tests.recordings import GOLDEN, Book
 
-from millstream.testing.reference import ServerKind
 from millstream.testing.wire import WireClient
 
 Masks = Sequence[tuple[re.Pattern[str], str]]
 Heard = TypeVar("Heard", bound=Message)
 
-_GOLDEN: Final = Path(__file__).parents[1] / "golden" / "jetstream"
-_SECTION: Final = "== "
+_HERE: Final = Path(__file__).parent
 _ANSWERS: Final = "answer"
 _ANSWERS_SID: Final = "1"
 
@@ -110,42 +108,9 @@ class Conversation(Generic[Heard]):
             self.note(f"(nobody asked) {heard.subject} {heard}")
 
 
-class Recording:
-    """The transcripts of one test file."""
-
-    def __init__(self, test_file: Path) -> None:
-        self._path = _GOLDEN / test_file.parent.name / f"{test_file.stem.removeprefix('test_')}.txt"
-
-    def of(self, test: str) -> list[str] | None:
-        return self._sections().get(test)
-
-    def keep(self, test: str, lines: list[str]) -> None:
-        sections = self._sections()
-        sections[test] = lines
-        text = "\n".join(
-            f"{_SECTION}{name}\n" + "".join(f"{line}\n" for line in each) for name, each in sections.items()
-        )
-        self._path.write_text(text)
-
-    def _sections(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        if self._path.exists():
-            for section in f"\n{self._path.read_text()}".split(f"\n{_SECTION}")[1:]:
-                name, *lines = section.rstrip("\n").split("\n")
-                found[name] = lines
-        return found
-
-
 def compare(item: pytest.Function, lines: list[str]) -> None:
     """Hold what a test has written down against its recording, or make that of it."""
-    recording = Recording(item.path)
     kind = item.funcargs["server_kind"]
     name = item.name.replace(f"{kind}-", "").replace(f"-{kind}", "").replace(f"[{kind}]", "")
-    if item.config.getoption("--record-shapes"):
-        if kind is ServerKind.NATS_SERVER:
-            recording.keep(name, lines)
-        return
-    expected = recording.of(name)
-    assert expected is not None, f"{name} was never recorded"
-    differences = difflib.unified_diff(expected, lines, "recorded", "now", lineterm="", n=3)
-    assert lines == expected, "\n" + "\n".join(differences)
+    folder = GOLDEN / "core" if item.path.parent == _HERE else GOLDEN / "jetstream" / item.path.parent.name
+    Book(folder / f"{item.path.stem.removeprefix('test_')}.txt").compare(item, name, lines)

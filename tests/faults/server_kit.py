@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import QUIET_CONNECT, WireClient
 
-PATIENCE_S = 20.0
 API = b"$JS.API."
 _numbers = itertools.count(1)
 

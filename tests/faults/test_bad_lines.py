@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from millstream.testing.fault_proxy import FaultProxy, Faults
+from millstream.testing.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -70,7 +71,9 @@ async def test_a_slow_line_delays_and_loses_nothing(server: WatchedServer) -> No
             await msg.respond(b"re: " + msg.data)
 
         await client.subscribe("help", cb=answer)
-        answers = await asyncio.gather(*(client.request("help", message(n), timeout=10) for n in range(10)))
+        answers = await asyncio.gather(
+            *(client.request("help", message(n), timeout=PATIENCE_S) for n in range(10))
+        )
         assert [reply.data for reply in answers] == [b"re: " + message(n) for n in range(10)]
         await client.close()
 
@@ -93,11 +96,11 @@ async def test_a_line_that_is_cut_is_built_anew_with_its_subscriptions(server: W
         await client.flush()
         for number in range(5):
             await steady.publish(f"news.{number}", message(number))
-            assert await asyncio.wait_for(received.get(), 5) == message(number)
+            assert await asyncio.wait_for(received.get(), PATIENCE_S) == message(number)
             reconnected.clear()
             proxy.cut_all()
-            await asyncio.wait_for(reconnected.wait(), 10)
-            await client.flush(5)
+            await asyncio.wait_for(reconnected.wait(), PATIENCE_S)
+            await client.flush(int(PATIENCE_S))
         await asyncio.get_running_loop().run_in_executor(None, server.wait_for_connections, 2)
         await client.close()
         await steady.close()
@@ -153,7 +156,7 @@ async def bad_weather(server: WatchedServer, rounds: int, generator: random.Rand
             await publish_all(
                 proxy.port, [b"PUB numbers %d\r\n%b\r\n" % (len(body), body) for body in bodies]
             )
-            await asyncio.wait_for(steady.flush(15), 15)  # the steady client is not kept from anything
+            await steady.flush(int(PATIENCE_S))  # the steady client is not kept from anything
         proxy.faults = Faults()
         while not last.is_set():
             await publish_all(proxy.port, [b"PUB numbers 3\r\nend\r\n"])

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from server_kit import Caller
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-
-PATIENCE_S = 30.0
 
 
 @contextmanager
@@ -43,7 +42,7 @@ def wait_for(done: Callable[[], bool]) -> None:
 
 
 def is_served(port: int) -> bool:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
         sock.sendall(b"CONNECT {}\r\nPING\r\n")
         seen = b""
         while b"PONG" not in seen:
@@ -59,7 +58,8 @@ def is_served(port: int) -> bool:
 
 def idle_connections(stack: ExitStack, port: int, count: int) -> list[socket.socket]:
     return [
-        stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5)) for _ in range(count)
+        stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+        for _ in range(count)
     ]
 
 

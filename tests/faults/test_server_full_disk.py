@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from server_kit import Caller
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-
-PATIENCE_S = 30.0
 
 
 def _mounted(path: Path, *options: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from server_kit import Caller, Ledger, Publisher
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess, command_for
 from millstream.testing.wire import WireError
 
@@ -23,7 +24,10 @@ def test_a_second_server_on_a_store_says_so_and_ends(tmp_path: Path) -> None:
     with server_on(tmp_path) as first:
         arguments = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(tmp_path)]
         second = subprocess.run(
-            [*command_for(ServerKind.MILLSTREAM), *arguments], capture_output=True, timeout=30, check=False
+            [*command_for(ServerKind.MILLSTREAM), *arguments],
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert second.returncode == 1
         said = (second.stdout + second.stderr).decode()

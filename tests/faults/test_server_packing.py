@@ -11,10 +11,10 @@ from server_kit import Caller, Ledger, Publisher
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import RealFileSystem
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 
 KILLS = 3
-PATIENCE_S = 30.0
 
 
 def log_folder(store: Path) -> Path:

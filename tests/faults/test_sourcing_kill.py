@@ -13,10 +13,10 @@ from random import Random
 
 from server_kit import Caller, Ledger, Publisher
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 
 KILLS = 6
-PATIENCE_S = 60.0
 NEWEST = 50
 
 

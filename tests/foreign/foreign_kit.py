@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerProcess
 
 STORES = sorted((Path(__file__).parent / "stores").glob("*.tar.xz"))
 LONG_AGO_NS = 1_600_000_000_000_000_000
@@ -83,12 +85,7 @@ FOREIGN: dict[str, Callable[[Path], None]] = {
 }
 
 
-def run(*arguments: str | Path, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the `millstream` command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "millstream", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=os.environ | environment,
-    )
+    assert ServerProcess.nursery is not None
+    return ServerProcess.nursery.run([*map(str, arguments)], environment, PATIENCE_S)

@@ -41,6 +41,7 @@ def test_a_store_of_nats_server_is_refused_with_the_way_to_move_it(archive: Path
     assert photograph(store) == before
 
 
+@pytest.mark.oracle
 def test_a_store_that_a_nats_server_just_left_is_refused_and_still_its_own(tmp_path: Path) -> None:
     async def fill(url: str) -> None:
         connection = await nats.connect(url)
@@ -164,15 +165,14 @@ async def test_something_else_where_we_would_open_a_file_is_refused(name: str, t
 
 
 async def test_streams_that_nats_server_added_to_our_store_are_named_and_kept(tmp_path: Path) -> None:
-    await _store_with_a_stream(tmp_path)
-    with ServerProcess(ServerKind.NATS_SERVER, jetstream=True, store_dir=tmp_path) as server:
-        connection = await nats.connect(server.client_url)
-        await connection.jetstream().add_stream(name="THEIRS", subjects=["theirs"])
-        await connection.close()
-    before = photograph(tmp_path)
-    with pytest.raises(ForeignStore, match="stream folders of nats-server: THEIRS"):
-        claim(str(tmp_path))
-    assert photograph(tmp_path) == before
+    await _store_with_a_stream(tmp_path / "ours")
+    nats_server_store(STORES[-1])(tmp_path / "theirs")
+    streams = Path("jetstream/$G/streams")
+    shutil.copytree(tmp_path / "theirs" / streams / "ORDERS", tmp_path / "ours" / streams / "ORDERS")
+    before = photograph(tmp_path / "ours")
+    with pytest.raises(ForeignStore, match="stream folders of nats-server: ORDERS"):
+        claim(str(tmp_path / "ours"))
+    assert photograph(tmp_path / "ours") == before
 
 
 async def _store_with_a_stream(folder: Path, *names: str) -> None:

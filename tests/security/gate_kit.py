@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.wire import WireClient
 
-_PATIENCE_S = 20.0
 _numbers = itertools.count(1)
 
 
@@ -59,6 +59,6 @@ def running(config: str, store: Path | None = None) -> Iterator[ServerProcess]:
 @contextlib.contextmanager
 def client(server: ServerProcess, user: str = "", **options: object) -> Iterator[Client]:
     """A connected client; a user's password is its name."""
-    with WireClient.connect(server.port, timeout_s=_PATIENCE_S) as wire:
+    with WireClient.connect(server.port, timeout_s=PATIENCE_S) as wire:
         wire.handshake(**({"user": user, "pass": user} if user else {}), **options)
         yield Client(wire)

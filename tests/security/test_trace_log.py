@@ -50,6 +50,7 @@ def test_no_spelling_of_a_secret_is_shown() -> None:
                 wire.send(b"CONNECT %b\r\nPING\r\n" % text.replace("SECRET", secret).encode())
                 with contextlib.suppress(WireError):  # some are refused
                     wire.read_frame()
+        server.stop()  # only then everything was read that it said
         assert secret not in server.log
         assert "[REDACTED]" in server.log
         assert '"user":"u"' in server.log.replace('\\"', '"')

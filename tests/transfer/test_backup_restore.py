@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from transfer_kit import HOUR, command, run_aside, run_millstream, site_of
 
 from millstream.cli.archives import FORM
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.backup import back_up
 from millstream.transfer.errors import BadBackup
@@ -27,23 +28,21 @@ Servers = dict[ServerKind, ServerProcess]
 @pytest.mark.parametrize("origin", ServerKind, ids=str)
 @pytest.mark.parametrize("target", ServerKind, ids=str)
 async def test_a_stream_comes_back_as_it_was(
-    both_servers: Servers, origin: ServerKind, target: ServerKind, name: str, tmp_path: Path
+    origins: Servers, targets: Servers, origin: ServerKind, target: ServerKind, name: str, tmp_path: Path
 ) -> None:
     async with (
-        site_of(both_servers[origin].client_url) as here,
-        site_of(both_servers[target].client_url) as there,
+        site_of(origins[origin].client_url) as here,
+        site_of(targets[target].client_url) as there,
     ):
         await here.fill(name)
         messages, places = await here.messages(name), await here.places(name)
         config = (await here.api.stream(name))["config"]
-        done = await run_aside("backup", tmp_path, name, "--json", "-s", both_servers[origin].client_url)
+        done = await run_aside("backup", tmp_path, name, "--json", "-s", origins[origin].client_url)
         assert done.returncode == 0, done.stderr
         (report,) = json.loads(done.stdout)["streams"]
         assert (report["messages"], report["last_seq"]) == (17, 20)
         assert report["consumers"] == ["done", "filtered", "fresh", "some"]
-        if origin is target:
-            await here.api.delete_stream(name)
-        done = await run_aside("restore", tmp_path, "--json", NATS_URL=both_servers[target].client_url)
+        done = await run_aside("restore", tmp_path, "--json", NATS_URL=targets[target].client_url)
         assert done.returncode == 0, done.stderr + done.stdout
         (restored,) = json.loads(done.stdout)["streams"]
         assert restored["verified"] is True
@@ -68,10 +67,11 @@ async def test_every_stream_of_the_account_is_taken_if_none_is_named(tmp_path: P
             assert await site.api.stream_names() == ["TWO"]
 
 
+@pytest.mark.parametrize("kind", ServerKind, ids=str)
 async def test_a_stream_may_be_restored_under_another_name_without_consumers(
-    both_servers: Servers, name: str, tmp_path: Path
+    origins: Servers, kind: ServerKind, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[NATS].client_url
+    url = origins[kind].client_url
     async with site_of(url) as site:
         await site.fill(name)
         assert (
@@ -89,9 +89,9 @@ async def test_a_stream_may_be_restored_under_another_name_without_consumers(
 
 @pytest.mark.parametrize("kind", ServerKind, ids=str)
 async def test_a_stream_that_exists_is_not_touched(
-    both_servers: Servers, kind: ServerKind, name: str, tmp_path: Path
+    origins: Servers, kind: ServerKind, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[kind].client_url
+    url = origins[kind].client_url
     async with site_of(url) as site:
         await site.fill(name)
         assert (await run_aside("backup", tmp_path, name, "-s", url)).returncode == 0
@@ -103,9 +103,9 @@ async def test_a_stream_that_exists_is_not_touched(
 
 
 async def test_a_backup_that_is_there_is_replaced_only_on_demand(
-    both_servers: Servers, name: str, tmp_path: Path
+    origins: Servers, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[MILLSTREAM].client_url
+    url = origins[MILLSTREAM].client_url
     async with site_of(url) as site:
         await site.fill(name)
         assert (await run_aside("backup", tmp_path, name, "-s", url)).returncode == 0
@@ -149,11 +149,11 @@ def spoil(folder: Path, how: str) -> None:
 )
 @pytest.mark.parametrize("sealed", [True, False], ids=["ours", "of the nats command line"])
 async def test_a_damaged_backup_is_refused_before_anything_is_sent(
-    both_servers: Servers, name: str, tmp_path: Path, how: str, sealed: bool
+    origins: Servers, name: str, tmp_path: Path, how: str, sealed: bool
 ) -> None:
     if how == "longer" and not sealed:
         pytest.skip("what may stand behind an archive is told by its checksum alone")
-    async with site_of(both_servers[MILLSTREAM].client_url) as site:
+    async with site_of(origins[MILLSTREAM].client_url) as site:
         await site.fill(name, 12)
         await take(site, name, tmp_path / name, sealed=sealed)
     spoil(tmp_path / name, how)
@@ -171,10 +171,8 @@ async def take(site: Any, name: str, folder: Path, *, sealed: bool) -> None:
         meta.write_text(json.dumps(found, indent=2))
 
 
-async def test_an_archive_of_another_stream_is_noticed(
-    both_servers: Servers, name: str, tmp_path: Path
-) -> None:
-    async with site_of(both_servers[MILLSTREAM].client_url) as site:
+async def test_an_archive_of_another_stream_is_noticed(origins: Servers, name: str, tmp_path: Path) -> None:
+    async with site_of(origins[MILLSTREAM].client_url) as site:
         await site.fill(name, 8)
         await site.fill(f"{name}B", 9)
         for each in (name, f"{name}B"):
@@ -185,9 +183,9 @@ async def test_an_archive_of_another_stream_is_noticed(
 
 
 async def test_a_dry_run_of_a_restore_needs_no_server_and_finds_damage(
-    both_servers: Servers, name: str, tmp_path: Path
+    origins: Servers, name: str, tmp_path: Path
 ) -> None:
-    async with site_of(both_servers[MILLSTREAM].client_url) as site:
+    async with site_of(origins[MILLSTREAM].client_url) as site:
         await site.fill(name, 8)
         await take(site, name, tmp_path / name, sealed=True)
     done = await run_aside("restore", tmp_path, "--dry-run", "-s", "nats://127.0.0.1:1")
@@ -199,17 +197,17 @@ async def test_a_dry_run_of_a_restore_needs_no_server_and_finds_damage(
 
 
 @pytest.mark.parametrize("origin", ServerKind, ids=str)
+@pytest.mark.parametrize("target", ServerKind, ids=str)
 async def test_a_backup_of_what_the_nats_command_line_wrote_is_restored(
-    both_servers: Servers, origin: ServerKind, name: str, tmp_path: Path
+    origins: Servers, targets: Servers, origin: ServerKind, target: ServerKind, name: str, tmp_path: Path
 ) -> None:
-    target = MILLSTREAM if origin is NATS else NATS
     async with (
-        site_of(both_servers[origin].client_url) as here,
-        site_of(both_servers[target].client_url) as there,
+        site_of(origins[origin].client_url) as here,
+        site_of(targets[target].client_url) as there,
     ):
         await here.fill(name)
         await take(here, name, tmp_path / name, sealed=False)
-        done = await run_aside("restore", tmp_path / name, "-s", both_servers[target].client_url)
+        done = await run_aside("restore", tmp_path / name, "-s", targets[target].client_url)
         assert done.returncode == 0, done.stdout
         assert await there.messages(name) == await here.messages(name)
 
@@ -248,9 +246,9 @@ def kill_when(process: subprocess.Popen[bytes], ready: Any) -> None:
 
 
 async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_next_one_is(
-    both_servers: Servers, name: str, tmp_path: Path
+    origins: Servers, name: str, tmp_path: Path
 ) -> None:
-    url = both_servers[MILLSTREAM].client_url
+    url = origins[MILLSTREAM].client_url
     async with site_of(url) as site:
         await big_stream(site, name)
         arguments = ("backup", tmp_path, name, "--chunk-size", 1024, "-s", url)
@@ -271,7 +269,6 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_n
         await site.api.delete_stream(name)
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize("kind", ServerKind, ids=str)
 async def test_a_restore_that_is_killed_can_be_done_again(kind: ServerKind, tmp_path: Path) -> None:
     with ServerProcess(kind, jetstream=True) as server:
@@ -283,7 +280,7 @@ async def test_a_restore_that_is_killed_can_be_done_again(kind: ServerKind, tmp_
                 await site.api.delete_stream("BIG")
                 begun = await site.client.subscribe("$JS.EVENT.ADVISORY.STREAM.RESTORE_CREATE.>")
                 process = start("restore", tmp_path, "-s", server.client_url)
-                await begun.next_msg(timeout=60)
+                await begun.next_msg(timeout=PATIENCE_S)
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 await begun.unsubscribe()

@@ -14,6 +14,7 @@ from nats.js.errors import NoStreamResponseError
 from transfer_kit import HOUR, Site, command, run_aside, site_of
 
 from millstream.cli.archives import FORM
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.marks import COPY, FROZEN
 from millstream.transfer.planning import Method, PromoteOptions, plan
@@ -21,8 +22,12 @@ from millstream.transfer.progress import Silence
 from millstream.transfer.promotion import Promotion
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
-WAYS = pytest.mark.parametrize("pair", [(MILLSTREAM, NATS), (NATS, MILLSTREAM)], ids=str, indirect=True)
-OUTWARD = pytest.mark.parametrize("pair", [(MILLSTREAM, NATS)], ids=["millstream"], indirect=True)
+OUTWARD = pytest.mark.parametrize(
+    "pair", [(MILLSTREAM, MILLSTREAM), (MILLSTREAM, NATS)], ids="-".join, indirect=True
+)
+WAYS = pytest.mark.parametrize(
+    "pair", [(MILLSTREAM, MILLSTREAM), (MILLSTREAM, NATS), (NATS, MILLSTREAM)], ids="-".join, indirect=True
+)
 
 
 class Pair:
@@ -40,11 +45,14 @@ class Pair:
 
 @pytest_asyncio.fixture
 async def pair(
-    request: pytest.FixtureRequest, both_servers: dict[ServerKind, ServerProcess]
+    request: pytest.FixtureRequest,
+    origins: dict[ServerKind, ServerProcess],
+    targets: dict[ServerKind, ServerProcess],
 ) -> AsyncIterator[Pair]:
-    urls = tuple(both_servers[kind].client_url for kind in request.param)
+    here, there = request.param
+    urls = (origins[here].client_url, targets[there].client_url)
     async with site_of(urls[0]) as source, site_of(urls[1]) as target:
-        yield Pair(source, target, (urls[0], urls[1]))
+        yield Pair(source, target, urls)
 
 
 def without_servers_part(config: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +180,7 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
         await source.api.purge_below(name, 5)
         for message in await source.pull(name, "some", 10):
             if message.metadata.sequence.stream % 2:
-                await message.ack_sync(timeout=60)
+                await message.ack_sync(timeout=PATIENCE_S)
         await source.add_consumer(name, "late", filter_subject=f"{name}.1")
         await source.api.delete_consumer(name, "filtered")
         happened.append("more")
@@ -195,7 +203,6 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
 
 
 @OUTWARD
-@pytest.mark.patient
 async def test_a_killed_run_leaves_what_the_next_one_goes_on_with(pair: Pair, name: str) -> None:
     await pair.source.fill(name)
     arguments = ("promote", "-s", pair.urls[0], "--to", pair.urls[1], name, "--live", "--method", "follow")
@@ -230,15 +237,15 @@ async def test_a_work_queue_moves_with_what_is_not_done(pair: Pair, name: str) -
     for number in range(10):
         await source.publish(f"{name}.job", str(number).encode())
     for message in (await source.pull(name, "workers", 5))[:3]:
-        await message.ack_sync(timeout=60)
+        await message.ack_sync(timeout=PATIENCE_S)
     code, _, errors = await pair.promote(name, "--cut-over", "--grace", 0)
     assert code == 0, errors
     assert await target.messages(name) == await source.messages(name)
     assert [each.data for each in await target.pull(name, "workers", 10)] == [b"5", b"6", b"7", b"8", b"9"]
 
 
-async def test_source_and_target_must_not_be_the_same(both_servers: dict[ServerKind, ServerProcess]) -> None:
-    url = both_servers[MILLSTREAM].client_url
+async def test_source_and_target_must_not_be_the_same(origins: dict[ServerKind, ServerProcess]) -> None:
+    url = origins[MILLSTREAM].client_url
     async with site_of(url) as site:
         await site.create("SAME", subjects=["SAME.>"])
         done = await run_aside("promote", "-s", url, "--to", url, "SAME")

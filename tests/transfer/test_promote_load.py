@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeout
-from transfer_kit import HOUR, TIMEOUT_S, Site, command, eventually, site_of
+from transfer_kit import HOUR, PATIENCE_S, Site, command, eventually, site_of
 
 from millstream.testing.reference import ServerKind, ServerProcess
 
@@ -95,7 +95,7 @@ class Worker:
             number = self._note(message)
             if skip and position == 0 and len(self.seen - self.acknowledged) < _MOST_IN_HAND:
                 continue
-            await message.ack_sync(timeout=TIMEOUT_S)
+            await message.ack_sync(timeout=PATIENCE_S)
             self.acknowledged.add(number)
         return len(messages)
 
@@ -134,9 +134,9 @@ class Worker:
     async def _look_for_late_ones(self) -> None:
         """They are in hand, and too late to be acknowledged."""
         assert self._inbox is not None
-        await self.site.client.flush(timeout=int(TIMEOUT_S))  # whatever was sent is here then
+        await self.site.client.flush(timeout=int(PATIENCE_S))  # whatever was sent is here then
         while self._inbox.pending_msgs:
-            message = await self._inbox.next_msg(timeout=TIMEOUT_S)
+            message = await self._inbox.next_msg(timeout=PATIENCE_S)
             if not (message.headers or {}).get("Status"):
                 self._note(message)
 
@@ -172,9 +172,15 @@ async def until(process: asyncio.subprocess.Process, words: str) -> str:
 @pytest.mark.parametrize(
     ("origin", "target", "way"),
     [
-        pytest.param(MILLSTREAM, None, COPY, id="millstream-cluster-copy"),
+        pytest.param(MILLSTREAM, MILLSTREAM, COPY, id="millstream-millstream-copy"),
+        pytest.param(MILLSTREAM, MILLSTREAM, FOLLOW, id="millstream-millstream-follow"),
+        pytest.param(MILLSTREAM, None, COPY, id="millstream-cluster-copy", marks=pytest.mark.oracle),
         pytest.param(MILLSTREAM, NATS, FOLLOW, id="millstream-nats-follow"),
-        pytest.param(MILLSTREAM, None, FOLLOW, id="millstream-cluster-follow", marks=pytest.mark.soak),
+        pytest.param(
+            *(MILLSTREAM, None, FOLLOW),
+            id="millstream-cluster-follow",
+            marks=[pytest.mark.oracle, pytest.mark.soak],
+        ),
         pytest.param(MILLSTREAM, NATS, COPY, id="millstream-nats-copy", marks=pytest.mark.soak),
         pytest.param(NATS, MILLSTREAM, COPY, id="nats-millstream-copy", marks=pytest.mark.soak),
         pytest.param(NATS, MILLSTREAM, FOLLOW, id="nats-millstream-follow", marks=pytest.mark.soak),
@@ -209,7 +215,7 @@ async def test_under_load_every_consumer_continues_where_it_was(
                 publisher.target = there
                 await until(process, "takes over")
                 # They were in hand all the time; two of them stay there.
-                await asyncio.gather(*(message.ack_sync(timeout=TIMEOUT_S) for message in held[2:]))
+                await asyncio.gather(*(message.ack_sync(timeout=PATIENCE_S) for message in held[2:]))
                 report = await until(process, "stays frozen")
                 assert await process.wait() == 0, report
             over.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,9 +15,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeout
 
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerProcess
 from millstream.transfer.api import JetStreamApi
 
-TIMEOUT_S = 60.0
 HOUR = 3600 * 10**9
 
 
@@ -27,7 +27,7 @@ class Site:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.api = JetStreamApi(client, timeout_s=TIMEOUT_S)
+        self.api = JetStreamApi(client, timeout_s=PATIENCE_S)
 
     async def create(self, name: str, **config: Any) -> dict[str, Any]:
         return await self.api.ask(
@@ -37,7 +37,7 @@ class Site:
     async def publish(
         self, subject: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> dict[str, Any]:
-        answer = await self.client.request(subject, body, timeout=TIMEOUT_S, headers=headers)
+        answer = await self.client.request(subject, body, timeout=PATIENCE_S, headers=headers)
         found: dict[str, Any] = json.loads(answer.data)
         assert "error" not in found, found
         return found
@@ -47,7 +47,7 @@ class Site:
             stream, {"durable_name": name, "name": name, "ack_policy": "explicit", **config}
         )
 
-    async def pull(self, stream: str, consumer: str, batch: int, patience_s: float = TIMEOUT_S) -> list[Msg]:
+    async def pull(self, stream: str, consumer: str, batch: int, patience_s: float = PATIENCE_S) -> list[Msg]:
         """Whatever is there now; nats-server says nothing at all for a consumer that is paused."""
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
@@ -58,7 +58,7 @@ class Site:
             try:
                 message = await subscription.next_msg(timeout=patience_s)
             except NatsTimeout:
-                assert patience_s < TIMEOUT_S, f"{consumer} says nothing"
+                assert patience_s < PATIENCE_S, f"{consumer} says nothing"
                 break
             if (message.headers or {}).get("Status"):
                 break
@@ -78,11 +78,11 @@ class Site:
         await self.add_consumer(name, "some", ack_wait=HOUR)
         for number, message in enumerate(await self.pull(name, "some", 8)):
             if number in (0, 1, 3, 5):
-                await message.ack_sync(timeout=TIMEOUT_S)
+                await message.ack_sync(timeout=PATIENCE_S)
         await self.add_consumer(name, "filtered", filter_subject=f"{name}.1", ack_policy="all")
         await self.add_consumer(name, "done", ack_wait=HOUR)
         for message in await self.pull(name, "done", count):
-            await message.ack_sync(timeout=TIMEOUT_S)
+            await message.ack_sync(timeout=PATIENCE_S)
 
     async def messages(self, name: str) -> list[dict[str, Any]]:
         """Every message as the server stores it."""
@@ -119,7 +119,7 @@ async def site_of(url: str) -> AsyncIterator[Site]:
 
 async def eventually(check: Callable[[], bool]) -> None:
     """Wait until it is so."""
-    for _ in range(int(TIMEOUT_S / 0.02)):
+    for _ in range(int(PATIENCE_S / 0.02)):
         if check():
             return
         await asyncio.sleep(0.02)
@@ -132,14 +132,8 @@ def command(*arguments: object) -> list[str]:
 
 def run_millstream(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it, without a terminal."""
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    assert ServerProcess.nursery is not None
+    return ServerProcess.nursery.run([*map(str, arguments)], environment, PATIENCE_S)
 
 
 async def run_aside(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from wire_kit import ServerFactory, options_for
 
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.fault_proxy import FaultProxy, Faults
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.wire.async_publisher import AsyncPublisher, receipt_of
 from millstream.wire.blocking import BlockingLink
@@ -111,7 +112,7 @@ def test_no_answer_in_time_is_an_outcome_too(link: BlockingLink) -> None:
     with BlockingLink(link.options) as silent:
         silent.subscribe("heard.but.not.answered")
         silent.ping()
-        publisher = BlockingPublisher(link, timeout_s=60.0)
+        publisher = BlockingPublisher(link, timeout_s=PATIENCE_S)
         receipts = Receipts()
         publisher.publish(receipts, b"heard.but.not.answered", b"", b"")
         publisher.publish(receipts, b"pubs.x", b"", b"")
@@ -232,7 +233,7 @@ async def test_a_connection_that_breaks_fails_what_is_in_flight_and_comes_back(
         with pytest.raises(NotConnected, match=str(proxy.port)):
             await publisher.publish(b"pubs.a", b"x")
         proxy.faults = Faults()
-        await asyncio.wait_for(back.wait(), 60)
+        await asyncio.wait_for(back.wait(), PATIENCE_S)
         assert (await publisher.publish(b"pubs.a", b"x")).seq >= 2
         await publisher.close()
     assert states[0] is True
@@ -264,7 +265,7 @@ async def test_a_server_that_does_not_answer_pings_is_left(js: ServerProcess, li
         )
         await publisher.connect()
         proxy.faults = Faults(stuck=True)
-        receipts = await asyncio.wait_for(publisher.publish_many([(b"pubs.a", b"", b"")]), 30)
+        receipts = await asyncio.wait_for(publisher.publish_many([(b"pubs.a", b"", b"")]), PATIENCE_S)
         assert "does not answer" in str(receipts.errors[0])
         assert lost.is_set()
         await publisher.close()

@@ -8,7 +8,7 @@ from typing import Any
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
-PATIENCE_S = 10.0
+from millstream.testing.patience import PATIENCE_S
 
 MakeKeyValue = Callable[..., Awaitable[KeyValue]]
 MakeObjects = Callable[..., Awaitable[ObjectStore]]

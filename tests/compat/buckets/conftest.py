@@ -13,6 +13,7 @@ from nats.js.api import KeyValueConfig, ObjectStoreConfig, StorageType
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 _numbers = itertools.count(1)
@@ -37,7 +38,7 @@ def bucket_server(shared_server: ServerFactory) -> ServerProcess:
 @pytest_asyncio.fixture
 async def js(bucket_server: ServerProcess) -> AsyncIterator[JetStreamContext]:
     connection = await library(bucket_server.client_url)
-    yield connection.jetstream(timeout=10)
+    yield connection.jetstream(timeout=PATIENCE_S)
     await connection.close()
 
 

@@ -10,6 +10,8 @@ from nats.js import JetStreamContext
 from nats.js.api import RePublish, StorageType
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
 
+from millstream.testing.patience import PATIENCE_S
+
 
 @pytest.mark.parametrize("direct", [False, True])
 async def test_put_and_get(make_key_value: MakeKeyValue, direct: bool) -> None:
@@ -231,7 +233,7 @@ async def test_a_value_is_republished(make_key_value: MakeKeyValue, js: JetStrea
     bucket = await make_key_value(republish=RePublish(src=">", dest="copies.>"))
     subscription = await js._nc.subscribe("copies.>")
     await bucket.put("k", b"1")
-    copy = await subscription.next_msg(timeout=10)
+    copy = await subscription.next_msg(timeout=PATIENCE_S)
     name = (await bucket.status()).bucket
     assert (copy.subject, copy.data) == (f"copies.$KV.{name}.k", b"1")
     assert copy.headers is not None
@@ -257,7 +259,7 @@ async def test_buckets_are_found_and_deleted(js: JetStreamContext, storage: Stor
 async def test_a_bucket_on_disk_is_there_after_a_kill(own_server: ServerFactory) -> None:
     server = own_server(jetstream=True, config="jetstream: {sync_interval: always}")
     connection = await library(server.client_url)
-    bucket = await connection.jetstream(timeout=10).create_key_value(bucket="KEPT", history=3)
+    bucket = await connection.jetstream(timeout=PATIENCE_S).create_key_value(bucket="KEPT", history=3)
     for number in range(5):
         await bucket.put("k", b"%d" % number)
     await bucket.put("gone", b"1")
@@ -266,7 +268,7 @@ async def test_a_bucket_on_disk_is_there_after_a_kill(own_server: ServerFactory)
     server.kill()
     server.start()
     connection = await library(server.client_url)
-    bucket = await connection.jetstream(timeout=10).key_value("KEPT")
+    bucket = await connection.jetstream(timeout=PATIENCE_S).key_value("KEPT")
     assert [told(entry)[2:] for entry in await bucket.history("k")] == [(b"2", 3), (b"3", 4), (b"4", 5)]
     assert await bucket.keys() == ["k"]
     assert await bucket.update("k", b"5", last=5) == 8

@@ -21,6 +21,8 @@ from nats.js.errors import (
 )
 from nats.js.object_store import ObjectStore
 
+from millstream.testing.patience import PATIENCE_S
+
 _CHUNK = 128 * 1024  # of the library, if it is not told another
 
 
@@ -216,7 +218,7 @@ async def test_a_store_on_disk_is_there_after_a_kill(own_server: ServerFactory) 
     server = own_server(jetstream=True, config="jetstream: {sync_interval: always}")
     connection = await library(server.client_url)
     data = content(700_001)
-    store = await connection.jetstream(timeout=10).create_object_store("KEPT")
+    store = await connection.jetstream(timeout=PATIENCE_S).create_object_store("KEPT")
     await store.put("thing", data)
     await store.put("gone", b"1")
     await store.delete("gone")
@@ -224,7 +226,7 @@ async def test_a_store_on_disk_is_there_after_a_kill(own_server: ServerFactory) 
     server.kill()
     server.start()
     connection = await library(server.client_url)
-    store = await connection.jetstream(timeout=10).object_store("KEPT")
+    store = await connection.jetstream(timeout=PATIENCE_S).object_store("KEPT")
     assert (await store.get("thing")).data == data
     assert [info.name for info in await store.list(ignore_deletes=True)] == ["thing"]
     await connection.close()

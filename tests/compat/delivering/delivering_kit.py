@@ -19,6 +19,7 @@ from typing import Any, Final
 from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, publish, text_block
 from transcripts import Conversation, accounts_text, masked
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
 
 MILLISECOND: Final = 1_000_000
@@ -26,7 +27,6 @@ SECOND: Final = 1_000_000_000
 FUTURE: Final = "2100-01-01T00:00:00Z"
 PAST: Final = "2020-01-01T00:00:00Z"
 ACCOUNTS: Final = 300
-PATIENCE_S: Final = 30.0
 
 _EVENTS: Final = (
     "$JS.EVENT.ADVISORY.CONSUMER.DELETED.>",

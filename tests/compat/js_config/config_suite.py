@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import nats
 
+from millstream.testing.patience import PATIENCE_S
+
 SUBSCRIBE: Final = "SUBSCRIBE"  # a step that is no request: somebody listens to the subject that is its body
 PLAIN: Final = "plain"
 TIGHT: Final = "tight"
 
 _GOLDEN: Final = Path(__file__).parents[2] / "golden" / "jetstream"
-_WAIT_S: Final = 10.0
 
 Answer = dict[str, Any]  # an error, a configuration, or neither
 
@@ -83,9 +84,9 @@ class Suite:
         connection = await nats.connect(url, user=account, password="p", allow_reconnect=False)
         try:
             found = [await self._answer(connection, step) for step in scenario.steps]
-            names = await connection.request("$JS.API.STREAM.NAMES", b"", timeout=_WAIT_S)
+            names = await connection.request("$JS.API.STREAM.NAMES", b"", timeout=PATIENCE_S)
             for name in json.loads(names.data)["streams"] or ():
-                await connection.request(f"$JS.API.STREAM.DELETE.{name}", b"", timeout=_WAIT_S)
+                await connection.request(f"$JS.API.STREAM.DELETE.{name}", b"", timeout=PATIENCE_S)
             return found
         finally:
             await connection.close()
@@ -96,7 +97,7 @@ class Suite:
             await connection.flush()
             return {}
         body = step.body if isinstance(step.body, str) else json.dumps(step.body)
-        reply = await connection.request(f"$JS.API.{step.request}", body.encode(), timeout=_WAIT_S)
+        reply = await connection.request(f"$JS.API.{step.request}", body.encode(), timeout=PATIENCE_S)
         told = json.loads(reply.data)
         if step.request.startswith(self.scenery):
             assert "error" not in told, told

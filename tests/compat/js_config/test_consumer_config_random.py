@@ -10,6 +10,7 @@ from compat_kit import ServerFactory
 
 from millstream.jetstream.options import JetStreamLimits
 from millstream.testing.consumer_rules import ConsumerRules
+from millstream.testing.patience import PATIENCE_S
 
 _SECOND = 10**9
 _REQUESTS = 15  # about one stream
@@ -126,18 +127,18 @@ async def test_answers_as_the_rules_do(shared_server: ServerFactory, seed: int) 
     past = []
     try:
         made = json.dumps({"name": stream, "subjects": ["s.>"], **requests.stream()}).encode()
-        reply = await connection.request(f"$JS.API.STREAM.CREATE.{stream}", made, timeout=10)
+        reply = await connection.request(f"$JS.API.STREAM.CREATE.{stream}", made, timeout=PATIENCE_S)
         assert b'"error"' not in reply.data, reply.data
         rules.add_stream(made)
         for _ in range(_REQUESTS):
             verb, body = requests.next(stream)
             past.append((verb, body))
             text = json.dumps(body).encode()
-            reply = await connection.request(f"$JS.API.{verb}", text, timeout=10)
+            reply = await connection.request(f"$JS.API.{verb}", text, timeout=PATIENCE_S)
             told = {key: value for key, value in json.loads(reply.data).items() if key in ("error", "config")}
             assert told == rules.answer(verb, text), past
             if "config" in told:
                 requests.accepted(body["config"])
     finally:
-        await connection.request(f"$JS.API.STREAM.DELETE.{stream}", b"", timeout=10)
+        await connection.request(f"$JS.API.STREAM.DELETE.{stream}", b"", timeout=PATIENCE_S)
         await connection.close()

@@ -10,11 +10,11 @@ from typing import Any
 from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, header_block, publish
 from transcripts import Conversation, accounts_text, masked
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
 
 SECOND = 1_000_000_000
 ACCOUNTS = 200
-PATIENCE_S = 30.0
 
 _SHOWN = 160  # bytes of a text that a transcript has in full
 

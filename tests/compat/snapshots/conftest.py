@@ -1,7 +1,7 @@
 """Servers with JetStream, and connections to them that use a name for each stream once."""
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -9,6 +9,8 @@ from compat_kit import ServerFactory, library
 from snapshot_kit import Site
 
 from millstream.testing.reference import ServerKind, ServerProcess
+
+Servers = dict[ServerKind, ServerProcess]
 
 _numbers = itertools.count(1)
 
@@ -26,20 +28,17 @@ async def site(shared_server: ServerFactory) -> AsyncIterator[Site]:
     await client.close()
 
 
-@pytest.fixture(scope="session")
-def both_servers() -> Iterator[dict[ServerKind, ServerProcess]]:
-    """One of each kind, whatever kind is asked for."""
-    servers = {kind: ServerProcess(kind, jetstream=True) for kind in ServerKind}
-    for server in servers.values():
-        server.start()
-    yield servers
-    for server in servers.values():
-        server.close()
+@pytest_asyncio.fixture
+async def here(origins: Servers, origin: ServerKind) -> AsyncIterator[Site]:
+    """Where a test takes its snapshots: on a server of the kind that its parameter `origin` names."""
+    client = await library(origins[origin].client_url)
+    yield Site(client)
+    await client.close()
 
 
 @pytest_asyncio.fixture
-async def sites(both_servers: dict[ServerKind, ServerProcess]) -> AsyncIterator[dict[ServerKind, Site]]:
-    clients = {kind: await library(server.client_url) for kind, server in both_servers.items()}
-    yield {kind: Site(client) for kind, client in clients.items()}
-    for client in clients.values():
-        await client.close()
+async def there(targets: Servers, target: ServerKind) -> AsyncIterator[Site]:
+    """Where a test restores them: on another server, of the kind that its parameter `target` names."""
+    client = await library(targets[target].client_url)
+    yield Site(client)
+    await client.close()

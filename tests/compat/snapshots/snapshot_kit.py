@@ -16,8 +16,8 @@ from nats.aio.msg import Msg
 
 from millstream.jetstream.archive.entries import MAGIC, EntryBuffer, EntryReader
 from millstream.jetstream.archive.framing import BLOCK_SIZE, START, frame, read_frames
+from millstream.testing.patience import PATIENCE_S
 
-TIMEOUT_S = 30.0
 TIME = 1_700_000_000_000_000_000
 
 
@@ -114,7 +114,7 @@ class Site:
 
     async def ask(self, verb: str, body: Any = b"") -> dict[str, Any]:
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        answer = await self.client.request(f"$JS.API.{verb}", text, timeout=TIMEOUT_S)
+        answer = await self.client.request(f"$JS.API.{verb}", text, timeout=PATIENCE_S)
         found: dict[str, Any] = json.loads(answer.data)
         return found
 
@@ -128,7 +128,7 @@ class Site:
 
     async def publish(self, subject: str, body: bytes = b"", **headers: str) -> int:
         named = {key.replace("_", "-"): value for key, value in headers.items()}
-        answer = await self.client.request(subject, body, timeout=TIMEOUT_S, headers=named or None)
+        answer = await self.client.request(subject, body, timeout=PATIENCE_S, headers=named or None)
         found = json.loads(answer.data)
         assert "error" not in found, found
         seq: int = found["seq"]
@@ -149,7 +149,7 @@ class Site:
 
         subscription = await self.client.subscribe(inbox, cb=receive)
         taken.answer = await self.do(f"STREAM.SNAPSHOT.{name}", {"deliver_subject": inbox, **request})
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
         await subscription.unsubscribe()
         return taken
@@ -165,9 +165,9 @@ class Site:
         """The answer to the last message."""
         subject = await self.begin_restore(name, config)
         for at in range(0, len(data), chunk):
-            answer = await self.client.request(subject, data[at : at + chunk], timeout=TIMEOUT_S)
+            answer = await self.client.request(subject, data[at : at + chunk], timeout=PATIENCE_S)
             assert answer.data == b"", answer.data
-        answer = await self.client.request(subject, b"", timeout=TIMEOUT_S)
+        answer = await self.client.request(subject, b"", timeout=PATIENCE_S)
         found: dict[str, Any] = json.loads(answer.data)
         return found
 
@@ -193,9 +193,9 @@ class Site:
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         await self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{name}.{consumer}", body, reply=inbox)
         found = []
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found) < batch:
-                msg = await subscription.next_msg(timeout=TIMEOUT_S)
+                msg = await subscription.next_msg(timeout=PATIENCE_S)
                 if (msg.headers or {}).get("Status"):
                     break
                 found.append(msg)

@@ -7,6 +7,7 @@ both are asked the same, and a snapshot of the copy has to hold what the first o
 import asyncio
 import itertools
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from snapshot_kit import Site, Snapshot, consumers_of, entries_of, messages_of, old_archive
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
-WAYS = pytest.mark.parametrize(("origin", "target"), [(NATS, MILLSTREAM), (MILLSTREAM, NATS)], ids=str)
+WAYS = pytest.mark.parametrize(
+    ("origin", "target"), [(MILLSTREAM, MILLSTREAM), (NATS, MILLSTREAM), (MILLSTREAM, NATS)], ids=str
+)
+INWARD = pytest.mark.parametrize(
+    ("origin", "target"), [(MILLSTREAM, MILLSTREAM), (NATS, MILLSTREAM)], ids=str
+)
+Servers = dict[ServerKind, ServerProcess]
+STORES = sorted((Path(__file__).parents[2] / "foreign" / "stores").glob("*.tar.xz"))
 _numbers = itertools.count(1)
 _HOUR = 3600 * 10**9
 
@@ -114,22 +123,22 @@ _CONSUMER = st.fixed_dictionaries(
     retention=st.sampled_from(["limits", "limits", "interest"]),
 )
 def test_anything_is_carried_over(
-    both_servers: dict[ServerKind, ServerProcess],
+    origins: Servers,
+    targets: Servers,
     origin: ServerKind,
     target: ServerKind,
     **content: Any,
 ) -> None:
     async def run() -> None:
-        clients = {kind: await library(server.client_url) for kind, server in both_servers.items()}
-        sites = {kind: Site(client) for kind, client in clients.items()}
+        clients = [await library(each.client_url) for each in (origins[origin], targets[target])]
+        first, second = map(Site, clients)
         name = f"R{next(_numbers)}"
         try:
-            await fill(sites[origin], name, **content)
-            await carry(sites[origin], sites[target], name)
+            await fill(first, name, **content)
+            await carry(first, second, name)
         finally:
-            for kind in {origin, target}:
-                await sites[kind].ask(f"STREAM.DELETE.{name}")
-            for client in clients.values():
+            for client in clients:
+                await Site(client).ask(f"STREAM.DELETE.{name}")
                 await client.close()
 
     asyncio.run(run())
@@ -165,7 +174,7 @@ async def fill(
         for acks in each["pulls"]:
             for msg, payload in zip(await site.pull(name, f"C{number}", len(acks)), acks, strict=False):
                 if payload:
-                    await site.client.request(msg.reply, payload, timeout=10)
+                    await site.client.request(msg.reply, payload, timeout=PATIENCE_S)
     for seq, erase in removals:
         await site.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": not erase})
     if purge > 5 and not consumers:  # nats-server still waits for acks of messages that a purge took away
@@ -176,94 +185,109 @@ async def fill(
 
 
 @WAYS
-async def test_a_consumer_goes_on_on_the_other_server(
-    sites: dict[ServerKind, Site], name: str, origin: ServerKind, target: ServerKind
-) -> None:
-    first, second = sites[origin], sites[target]
+async def test_a_consumer_goes_on_on_the_other_server(here: Site, there: Site, name: str) -> None:
     name = f"G{name}"
-    await first.create(name, subjects=[f"{name}.>"], retention="workqueue")
+    await here.create(name, subjects=[f"{name}.>"], retention="workqueue")
     for number in range(20):
-        await first.publish(f"{name}.x", b"%d" % number)
+        await here.publish(f"{name}.x", b"%d" % number)
     config = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 2 * 10**9}
-    await first.do(f"CONSUMER.DURABLE.CREATE.{name}.C", {"stream_name": name, "config": config})
-    done = [each for each in await first.pull(name, "C", 10) if int(each.data) % 2]
+    await here.do(f"CONSUMER.DURABLE.CREATE.{name}.C", {"stream_name": name, "config": config})
+    done = [each for each in await here.pull(name, "C", 10) if int(each.data) % 2]
     for each in done:
-        await first.client.request(each.reply, b"+ACK", timeout=5)
-    taken = await first.snapshot(name)
-    await second.restored(name, taken.data, **without_name(taken.answer["config"]))
+        await here.client.request(each.reply, b"+ACK", timeout=PATIENCE_S)
+    taken = await here.snapshot(name)
+    await there.restored(name, taken.data, **without_name(taken.answer["config"]))
     acked = {int(each.data) for each in done}
     seen: set[int] = set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(seen) < 15:
-            for each in await second.pull(name, "C", 20):
+            for each in await there.pull(name, "C", 20):
                 seen.add(int(each.data))
-                await second.client.request(each.reply, b"+ACK", timeout=5)
+                await there.client.request(each.reply, b"+ACK", timeout=PATIENCE_S)
             await asyncio.sleep(0.02)
     assert seen == set(range(20)) - acked
-    assert (await second.info(name))["state"]["messages"] == 0
-    for site in (first, second):
+    assert (await there.info(name))["state"]["messages"] == 0
+    for site in (here, there):
         await site.do(f"STREAM.DELETE.{name}")
 
 
 @WAYS
 async def test_a_stream_that_is_written_meanwhile_is_carried_over_as_it_was(
-    sites: dict[ServerKind, Site], name: str, origin: ServerKind, target: ServerKind
+    here: Site, there: Site, name: str
 ) -> None:
-    first, second = sites[origin], sites[target]
     name = f"W{name}"
-    await first.create(name, subjects=[f"{name}.>"])
+    await here.create(name, subjects=[f"{name}.>"])
     for number in range(300):
-        await first.publish(f"{name}.{number % 7}", b"%d" % number * 50)
+        await here.publish(f"{name}.{number % 7}", b"%d" % number * 50)
     going = True
 
     async def write() -> None:
         number = 300
         while going:
-            await first.publish(f"{name}.{number % 7}", b"%d" % number * 50)
+            await here.publish(f"{name}.{number % 7}", b"%d" % number * 50)
             number += 1
 
     writing = asyncio.create_task(write())
-    taken = await first.snapshot(name, chunk_size=1024, window_size=1024)
+    taken = await here.snapshot(name, chunk_size=1024, window_size=1024)
     going = False
     await writing
     last = taken.answer["state"]["last_seq"]
     found = messages_of(taken.data)
     assert [each.seq for each in found] == list(range(1, last + 1))
     assert [each.body for each in found] == [b"%d" % number * 50 for number in range(last)]
-    answer = await second.restored(name, taken.data, **without_name(taken.answer["config"]))
+    answer = await there.restored(name, taken.data, **without_name(taken.answer["config"]))
     assert (answer["state"]["messages"], answer["state"]["last_seq"]) == (last, last)
-    for site in (first, second):
+    for site in (here, there):
         await site.do(f"STREAM.DELETE.{name}")
 
 
+@pytest.mark.parametrize("origin", [MILLSTREAM], ids=str)
 async def test_each_subject_has_its_message_in_a_snapshot_of_a_stream_that_replaces_them(
-    sites: dict[ServerKind, Site], name: str
+    here: Site, name: str
 ) -> None:
     """Nats-server reads while messages are replaced, and may find neither the old one nor the new one."""
-    site = sites[MILLSTREAM]
     name = f"K{name}"
-    await site.create(name, subjects=[f"{name}.>"], max_msgs_per_subject=1)
+    await here.create(name, subjects=[f"{name}.>"], max_msgs_per_subject=1)
     for number in range(200):
-        await site.publish(f"{name}.{number}", b"%d" % number * 50)
+        await here.publish(f"{name}.{number}", b"%d" % number * 50)
     going = True
 
     async def replace() -> None:
         while going:
             for number in range(199, -1, -1):
-                await site.publish(f"{name}.{number}", b"another")
+                await here.publish(f"{name}.{number}", b"another")
 
     replacing = asyncio.create_task(replace())
-    taken = await site.snapshot(name, chunk_size=1024, window_size=1024)
+    taken = await here.snapshot(name, chunk_size=1024, window_size=1024)
     going = False
     await replacing
     assert len({each.name for each in messages_of(taken.data)}) == 200
-    await site.do(f"STREAM.DELETE.{name}")
+    await here.do(f"STREAM.DELETE.{name}")
 
 
-@pytest.mark.parametrize("target", list(ServerKind), ids=str)
-async def test_the_files_of_an_older_server_are_restored(
-    both_servers: dict[ServerKind, ServerProcess], tmp_path: Path, name: str, target: ServerKind
+@pytest.mark.parametrize("target", [MILLSTREAM], ids=str)
+@pytest.mark.parametrize("store", STORES, ids=lambda path: path.name.removesuffix(".tar.xz"))
+async def test_the_files_that_a_server_left_long_ago_are_restored(
+    there: Site, store: Path, tmp_path: Path
 ) -> None:
+    with tarfile.open(store) as tar:
+        tar.extractall(tmp_path, filter="data")
+    folder = tmp_path / "jetstream" / "$G" / "streams" / "ORDERS"
+    config = json.loads((folder / "meta.inf").read_text())
+    answer = await there.restored("ORDERS", old_archive(folder), subjects=config["subjects"])
+    assert answer["state"]["messages"] == 3
+    taken = await there.snapshot("ORDERS")
+    assert [(each.name, each.body) for each in messages_of(taken.data)] == [
+        (b"orders.%d" % number, b"order %d" % number) for number in range(3)
+    ]
+    assert (await there.consumer("ORDERS", "billing"))["ack_floor"]["stream_seq"] == 1
+    assert [each.data for each in await there.pull("ORDERS", "billing", 3)] == [b"order 1", b"order 2"]
+    await there.do("STREAM.DELETE.ORDERS")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("target", list(ServerKind), ids=str)
+async def test_the_files_of_an_older_server_are_restored(there: Site, tmp_path: Path, name: str) -> None:
     """Nats-server's files are still those that an archive of the older form is made of."""
     name = f"O{name}"
     content: dict[str, Any] = {
@@ -292,13 +316,11 @@ async def test_the_files_of_an_older_server_are_restored(
         taken = await site.snapshot(name)
         await client.close()
     data = old_archive(tmp_path / "jetstream" / "$G" / "streams" / name)
-    client = await library(both_servers[target].client_url)
-    site = Site(client)
-    answer = await site.restored(name, data, **without_name(taken.answer["config"]))
+    answer = await there.restored(name, data, **without_name(taken.answer["config"]))
     assert answer["created"] == info["created"]
-    assert (await site.info(name))["state"] == info["state"]
-    assert await site.consumer(name, "C0") == consumer
-    again = await site.snapshot(name)
+    assert (await there.info(name))["state"] == info["state"]
+    assert await there.consumer(name, "C0") == consumer
+    again = await there.snapshot(name)
     assert messages_of(again.data) == messages_of(taken.data)
     pending = {
         seq: (each["Sequence"], each["Timestamp"] // 10**9)
@@ -306,34 +328,31 @@ async def test_the_files_of_an_older_server_are_restored(
     }
     found = consumers_of(again.data)["C0"]["state"]["pending"]
     assert {seq: (each["Sequence"], each["Timestamp"] // 10**9) for seq, each in found.items()} == pending
-    await site.do(f"STREAM.DELETE.{name}")
-    await client.close()
+    await there.do(f"STREAM.DELETE.{name}")
 
 
-async def test_every_bit_of_an_archive_of_nats_server_is_looked_at(
-    sites: dict[ServerKind, Site], name: str
-) -> None:
-    origin, target = sites[NATS], sites[MILLSTREAM]
+@INWARD
+async def test_every_bit_of_an_archive_is_looked_at(here: Site, there: Site, name: str) -> None:
     name = f"D{name}"
-    await origin.create(name, subjects=[f"{name}.>"])
+    await here.create(name, subjects=[f"{name}.>"])
     for number in range(3):
-        await origin.publish(f"{name}.x", b"words and words and words %d" % number)
-    taken = await origin.snapshot(name)
+        await here.publish(f"{name}.x", b"words and words and words %d" % number)
+    taken = await here.snapshot(name)
     data = bytearray(taken.data)
     whole = messages_of(taken.data)
     config = without_name(taken.answer["config"])
     for at in range(0, len(data), 7):
         data[at] ^= 1 << at % 8
-        answer = await target.restore(name, bytes(data), **config)
+        answer = await there.restore(name, bytes(data), **config)
         data[at] ^= 1 << at % 8
         if "error" not in answer:  # in what is not looked at
-            assert messages_of((await target.snapshot(name)).data) == whole
-            await target.do(f"STREAM.DELETE.{name}")
+            assert messages_of((await there.snapshot(name)).data) == whole
+            await there.do(f"STREAM.DELETE.{name}")
         else:
             assert answer["error"]["err_code"] == 10062
-            assert (await target.ask(f"STREAM.INFO.{name}"))["error"]["err_code"] == 10059
+            assert (await there.ask(f"STREAM.INFO.{name}"))["error"]["err_code"] == 10059
     for end in range(0, len(data), 11):
-        answer = await target.restore(name, bytes(data[:end]), **config)
+        answer = await there.restore(name, bytes(data[:end]), **config)
         assert answer["error"]["err_code"] == 10062
     assert json.loads(entries_of(taken.data)[0].body)["messages"] == 3
-    await origin.do(f"STREAM.DELETE.{name}")
+    await here.do(f"STREAM.DELETE.{name}")

@@ -24,6 +24,7 @@ from snapshot_kit import (
     state,
 )
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind
 
 PREFIX = "io.nats.jetstream."
@@ -155,13 +156,13 @@ async def test_consumers_go_on_where_they_were(site: Site, name: str) -> None:
 
     again: list[Msg] = []
     new: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while len(again) < 2:
             for each in await site.pull(name, "C", 4):
                 tokens = each.reply.split(".")
                 if tokens[4] == "1":
                     new.append(tokens[5])
-                    await site.client.request(each.reply, b"+ACK", timeout=5)
+                    await site.client.request(each.reply, b"+ACK", timeout=PATIENCE_S)
                 else:
                     again.append(each)
             await asyncio.sleep(0.05)
@@ -342,10 +343,10 @@ async def test_a_chunk_needs_a_reply(site: Site, name: str) -> None:
     await site.client.flush()
     subject = await site.begin_restore(name, {"subjects": [f"{name}.>"]})
     await site.client.publish(subject, b"chunk")
-    assert (await asyncio.wait_for(told.get(), 5)).subject == complete
+    assert (await asyncio.wait_for(told.get(), PATIENCE_S)).subject == complete
     await listening.unsubscribe()
     with pytest.raises(NoRespondersError):
-        await site.client.request(subject, b"chunk", timeout=5)
+        await site.client.request(subject, b"chunk", timeout=PATIENCE_S)
 
 
 async def test_what_is_told_about_restores(site: Site, name: str) -> None:
@@ -353,7 +354,7 @@ async def test_what_is_told_about_restores(site: Site, name: str) -> None:
     listening = await site.client.subscribe(f"$JS.EVENT.ADVISORY.STREAM.*.{name}", cb=told.put)
     await site.client.flush()
     await site.restored(name, _GOOD, chunk=50, subjects=[f"{name}.>"])
-    create, *others = [await asyncio.wait_for(told.get(), 5) for _ in range(3)]
+    create, *others = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in range(3)]
     created, complete = sorted(others, key=lambda event: event.subject)  # nats-server sends them in any order
     await listening.unsubscribe()
     assert create.subject == f"$JS.EVENT.ADVISORY.STREAM.RESTORE_CREATE.{name}"

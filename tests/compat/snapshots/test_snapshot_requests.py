@@ -10,6 +10,8 @@ from compat_kit import ServerFactory, library
 from nats.aio.msg import Msg
 from snapshot_kit import Site, consumers_of, entries_of, messages_of
 
+from millstream.testing.patience import PATIENCE_S
+
 PREFIX = "io.nats.jetstream."
 
 
@@ -114,9 +116,9 @@ async def test_whoever_stops_to_listen_ends_it(site: Site, name: str, shared_ser
     await other.flush()
     body = {"deliver_subject": "there", "chunk_size": 1024, "window_size": 1024}
     await site.do(f"STREAM.SNAPSHOT.{name}", body)
-    await came.next_msg(timeout=5)
+    await came.next_msg(timeout=PATIENCE_S)
     await other.close()
-    complete = json.loads((await asyncio.wait_for(told.get(), 5)).data)
+    complete = json.loads((await asyncio.wait_for(told.get(), PATIENCE_S)).data)
     assert complete["error"] == "no interest"
     await listening.unsubscribe()
 
@@ -127,9 +129,8 @@ async def test_it_waits_for_one_who_listens_to_the_very_subject(site: Site, name
     answers = await site.client.subscribe(f"here.{name}.*")
     await site.client.flush()
     await site.do(f"STREAM.SNAPSHOT.{name}", {"deliver_subject": f"here.{name}.chunks"})
-    await asyncio.sleep(0.2)
     chunks = await site.client.subscribe(f"here.{name}.chunks")
-    chunk, end = [await chunks.next_msg(timeout=5) for _ in range(2)]
+    chunk, end = [await chunks.next_msg(timeout=PATIENCE_S) for _ in range(2)]
     assert len(messages_of(chunk.data)) == 2
     assert end.data == b""
     for each in (answers, chunks):
@@ -141,7 +142,7 @@ async def test_who_listens_to_a_pattern_only_gets_it_later(site: Site, name: str
     answers = await site.client.subscribe(f"here.{name}.*")
     await site.client.flush()
     await site.do(f"STREAM.SNAPSHOT.{name}", {"deliver_subject": f"here.{name}.chunks"})
-    chunk, end = [await answers.next_msg(timeout=10) for _ in range(2)]
+    chunk, end = [await answers.next_msg(timeout=PATIENCE_S) for _ in range(2)]
     assert len(messages_of(chunk.data)) == 2
     assert end.data == b""
     await answers.unsubscribe()
@@ -154,7 +155,7 @@ async def test_consumers_are_in_it_unless_they_are_left_out(site: Site, name: st
     memory = {"name": "M", "ack_policy": "none", "mem_storage": True, "inactive_threshold": 10**11}
     await site.do(f"CONSUMER.CREATE.{name}.M", {"stream_name": name, "config": memory})
     delivered = await site.pull(name, "C", 3)
-    await site.client.request(delivered[1].reply, b"+ACK", timeout=5)
+    await site.client.request(delivered[1].reply, b"+ACK", timeout=PATIENCE_S)
     taken = await site.snapshot(name)
     found = consumers_of(taken.data)
     assert sorted(found) == ["C", "M"]
@@ -193,7 +194,7 @@ async def test_what_is_told_about_snapshots(site: Site, name: str) -> None:
     listening = await site.client.subscribe("$JS.EVENT.ADVISORY.STREAM.*." + name, cb=told.put)
     await site.client.flush()
     taken = await site.snapshot(name)
-    create, complete = [await asyncio.wait_for(told.get(), 5) for _ in range(2)]
+    create, complete = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in range(2)]
     await listening.unsubscribe()
     assert create.subject == f"$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_CREATE.{name}"
     event = json.loads(create.data)

@@ -17,11 +17,11 @@ from typing import Any, Final
 from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, publish, text_block
 from transcripts import Conversation, accounts_text, masked
 
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 ACCOUNTS: Final = 200
-PATIENCE_S: Final = 30.0
 
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "num_subjects", "num_deleted", "deleted")
 _MASKS: Final = (

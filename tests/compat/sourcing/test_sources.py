@@ -245,7 +245,6 @@ def test_an_origin_that_is_not_there_is_an_error_in_the_info(js: Scene) -> None:
     js.look("M")
 
 
-@pytest.mark.patient
 def test_an_origin_that_comes_later(js: Scene) -> None:
     js.stream("S", sources=[{"name": "O"}])
     js.stream("M", mirror={"name": "O"})
@@ -258,7 +257,6 @@ def test_an_origin_that_comes_later(js: Scene) -> None:
     js.contents("S")
 
 
-@pytest.mark.patient
 def test_an_origin_that_is_made_anew_is_read_from_its_beginning(js: Scene) -> None:
     origins(js, "O")
     js.publish("o.1", "one", "two")

@@ -53,7 +53,6 @@ def asked(js: Scene, requests: deque[Heard], count: int) -> None:
     requests.clear()
 
 
-@pytest.mark.patient
 def test_after_a_break_it_asks_for_what_is_missing(js: Scene) -> None:
     js.stream("O", subjects=["o.>"])
     js.publish("o.1", "one", "two")

@@ -7,8 +7,9 @@ import pytest
 from compat_kit import ServerFactory
 from sourcing_kit import Scene
 
+from millstream.testing.patience import PATIENCE_S
+
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
-_WAIT_S = 30.0  # an origin may be started after who wants its messages
 
 
 def test_they_go_on_where_they_were(own_server: ServerFactory, open_scene: Callable[..., Scene]) -> None:
@@ -27,12 +28,11 @@ def test_they_go_on_where_they_were(own_server: ServerFactory, open_scene: Calla
     js = open_scene(server.start())
     js.publish("o.1", "four")
     js.publish("p.1", "three")
-    js.until("M", patience_s=_WAIT_S, messages=4)
-    js.until("S", patience_s=_WAIT_S, messages=7)
+    js.until("M", patience_s=PATIENCE_S, messages=4)
+    js.until("S", patience_s=PATIENCE_S, messages=7)
     js.contents("M", like="O")
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize("retention", ["interest", "workqueue"])
 def test_origins_that_forget_what_was_taken(
     own_server: ServerFactory, open_scene: Callable[..., Scene], retention: str
@@ -49,8 +49,8 @@ def test_origins_that_forget_what_was_taken(
     server.stop()
     js = open_scene(server.start())
     js.publish("o.1", "three")
-    js.until("S", patience_s=_WAIT_S, messages=3)
-    js.until("O", patience_s=_WAIT_S, messages=0)
+    js.until("S", patience_s=PATIENCE_S, messages=3)
+    js.until("O", patience_s=PATIENCE_S, messages=0)
     js.contents("S")
 
 
@@ -76,7 +76,7 @@ def test_what_is_gone_from_the_stream_does_not_come_again(
     server.stop()
     js = open_scene(server.start())
     js.publish("o.1", "four")
-    js.until("S", patience_s=_WAIT_S, messages=1)
+    js.until("S", patience_s=PATIENCE_S, messages=1)
     js.contents("S")
 
 

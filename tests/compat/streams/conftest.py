@@ -1,16 +1,12 @@
 """Sessions for the tests of the stream API: each test has an account of its own on a shared server."""
 
-import re
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from compat_kit import PATIENT_LOGIN, Dial, ServerFactory, login
-from stream_session import JsWith, OpenSession, Prepare, Recordings, Session, Transcript
+from stream_session import JsWith, OpenSession, Prepare, Session
 
 from millstream.testing.reference import ServerKind, ServerProcess
-
-_COMPARE: Final = pytest.StashKey[Callable[[], None]]()
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _READ_ONLY: Final = 10  # accounts that many tests share, since they only look
@@ -31,37 +27,14 @@ def plain_config(generation: int) -> str:
     )
 
 
-@pytest.fixture(scope="session")
-def recordings(request: pytest.FixtureRequest) -> Iterator[Recordings]:
-    found = Recordings(record=request.config.getoption("--record-shapes"))
-    yield found
-    found.save()
-
-
 @pytest.fixture
-def open_session(
-    request: pytest.FixtureRequest, server_kind: ServerKind, join: Dial, recordings: Recordings
-) -> OpenSession:
+def open_session(join: Dial, lines: list[str]) -> OpenSession:
     """`open_session(server, user)` is a session whose transcript belongs to this test."""
-    if request.config.getoption("--record-shapes") and server_kind is not ServerKind.NATS_SERVER:
-        pytest.skip("recordings are taken from nats-server")
-    case = re.sub(rf"\[{server_kind}-?|\]$", " ", request.node.name).strip()
-    transcript: Transcript = []
-    request.node.stash[_COMPARE] = lambda: recordings.compare(f"{request.path.stem}::{case}", transcript)
 
     def connect(server: ServerProcess, user: str = "a0", **options: object) -> Session:
-        return Session(login(join, server, user, **options), transcript)
+        return Session(login(join, server, user, **options), lines)
 
     return connect
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """A test that came to its end has a transcript; comparing it is the last step of every test."""
-    outcome = yield
-    if _COMPARE in pyfuncitem.stash:
-        pyfuncitem.stash[_COMPARE]()
-    return outcome
 
 
 @pytest.fixture

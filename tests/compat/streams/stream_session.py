@@ -1,31 +1,24 @@
-"""A client of the stream API that keeps a transcript of what the server says, and the recordings of it.
+"""A client of the stream API that keeps a transcript of what the server says (see `transcripts`).
 
-A test asks; every answer goes into the transcript as it came from the wire, with times and names of
-servers masked.  When the test has ended, the transcript is compared with the one that nats-server gave
-when it was recorded (`pytest tests/compat/streams --server=nats-server --record-shapes -n0`), field by
-field and in the order of the fields.
+A test asks; every answer is a line of the transcript as it came from the wire, with times and names of
+servers masked: as JSON, so that the fields and their order are compared with those of nats-server.
 
 Not here: how a test gets its account (`conftest`).
 """
 
-import difflib
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from compat_kit import Message, as_bytes, eventually, header_block, publish
 
 from millstream.testing.wire import WireClient
 
-RECORDINGS: Final = Path(__file__).parents[2] / "golden" / "jetstream" / "stream_api"
-
 _TIMES: Final = frozenset({"ts", "created", "first_ts", "last_ts", "time", "now", "start"})
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 _STAMP: Final = re.compile(r"(Nats-Time-Stamp: )\S+")
 
-Transcript = list[dict[str, Any]]
 Body = bytes | str | dict[str, Any] | list[Any]
 
 
@@ -65,9 +58,9 @@ def _masked_field(key: str, value: Any) -> Any:
 class Session:
     """One connection to one account."""
 
-    def __init__(self, client: WireClient, transcript: Transcript) -> None:
+    def __init__(self, client: WireClient, lines: list[str]) -> None:
         self.client = client
-        self._transcript = transcript
+        self._lines = lines
         self._asked = 0
         client.send(b"SUB answer.* 1\r\n")
 
@@ -120,7 +113,7 @@ class Session:
 
     def note(self, answer: Any, *, asked: str) -> None:
         """Add to the transcript what was seen another way."""
-        self._transcript.append({"asked": asked, "answer": answer})
+        self._lines.append(json.dumps({"asked": asked, "answer": answer}))
 
     # -- what only sets the scene -----------------------------------------------------------------
 
@@ -180,45 +173,3 @@ class Session:
 OpenSession = Callable[..., Session]  # server, user and options of CONNECT
 Prepare = Callable[[Session], None]
 JsWith = Callable[[Prepare], Session]
-
-
-class Recordings:
-    """Of one session of pytest: what nats-server said in each test, by the file the test is in."""
-
-    def __init__(self, *, record: bool) -> None:
-        self._record = record
-        self._files: dict[str, dict[str, Any]] = {}
-        self._taken: dict[str, dict[str, Any]] = {}
-
-    def compare(self, name: str, transcript: Transcript) -> None:
-        module, _, test = name.partition("::")
-        if self._record:
-            self._taken.setdefault(module, {})[test] = transcript
-            return
-        recorded = self._file(module).get(test)
-        assert recorded is not None, f"no recording of {name}; take one with --record-shapes"
-        # As text, since the order of fields is the reference's, too.
-        expected, found = _lines(recorded), _lines(transcript)
-        if found != expected:
-            raise AssertionError("\n".join(difflib.unified_diff(expected, found, "recorded", "found", n=0)))
-
-    def _file(self, module: str) -> dict[str, Any]:
-        if module not in self._files:
-            path = RECORDINGS / f"{module}.json"
-            self._files[module] = json.loads(path.read_text()) if path.exists() else {}
-        return self._files[module]
-
-    def save(self) -> None:
-        for module, taken in self._taken.items():
-            RECORDINGS.mkdir(parents=True, exist_ok=True)
-            tests = dict(sorted((self._file(module) | taken).items()))
-            lines = ",\n".join(f"{json.dumps(test)}: [\n{_text(steps)}\n]" for test, steps in tests.items())
-            (RECORDINGS / f"{module}.json").write_text(f"{{\n{lines}\n}}\n")
-
-
-def _lines(steps: Transcript) -> list[str]:
-    return [json.dumps(step) for step in steps]
-
-
-def _text(steps: Transcript) -> str:
-    return ",\n".join(f" {line}" for line in _lines(steps))

@@ -229,6 +229,7 @@ def test_an_update_of_the_stream_leaves_a_batch_alone() -> None:
     assert (world.got(), world.end()) == (numbers(0, 3000), (0, 3000))
 
 
+@pytest.mark.compiled
 def test_the_last_of_many_subjects_goes_out_in_turns() -> None:
     world = Listened(0)
     for number in range(1000):

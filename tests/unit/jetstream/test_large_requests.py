@@ -18,7 +18,7 @@ from millstream.jsapi.requests import StreamNamesRequest
 from millstream.subjects.match import is_subset
 from millstream.subjects.overlap import PatternSet, TooManySteps
 
-SECONDS = 3.0  # of processor time; what is quadratic takes minutes
+SECONDS = 10.0  # of processor time; what is quadratic takes minutes
 
 
 def seconds(work: Callable[[], Any]) -> float:

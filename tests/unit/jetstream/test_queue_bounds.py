@@ -41,7 +41,7 @@ def test_every_message_of_a_batch_counts(reply: bool, caplog: pytest.LogCaptureF
             stage(site, f"b{batch}", number, 512 * 1024, reply=reply)
     assert stream.batches.staging.held <= 4 * MB
     assert site.account.resources.batch_bytes <= 4 * MB
-    assert sum("atomic batches" in each.message for each in caplog.records) == 1
+    assert sum("atomic batches" in message for message in caplog.messages) == 1
     assert json.loads(stage(site, "new", 1, 6 * MB))["error"]["err_code"] == 10210
 
 
@@ -76,7 +76,7 @@ def test_direct_gets_of_many_messages_are_bounded(caplog: pytest.LogCaptureFixtu
         site.world.send(b"$JS.API.DIRECT.GET.S", b'{"seq":1,"batch":3}', reply=b"slow")
     refused = [each for each in site.sent(b"slow") if each.headers.startswith(b"NATS/1.0 413")]
     assert len(refused) == 1100 - 1024
-    assert sum("direct gets" in each.message for each in caplog.records) == 1
+    assert sum("direct gets" in message for message in caplog.messages) == 1
     site.world.behind.clear()
     site.world.advance(5)
     site.world.send(b"$JS.API.DIRECT.GET.S", b'{"seq":1,"batch":3}', reply=b"quick")
@@ -123,7 +123,7 @@ def test_a_bound_is_told_once_in_a_minute(caplog: pytest.LogCaptureFixture) -> N
         full.warn("%d wait", 7)
     now += 61
     full.warn("%d wait", 8)
-    assert [each.message for each in caplog.records] == [
+    assert caplog.messages == [
         "7 wait",
         "8 wait (and 999 times before)",
     ]

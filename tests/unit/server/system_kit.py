@@ -10,6 +10,7 @@ import nats
 from nats.aio.client import Client
 
 from millstream.server.server import Server
+from millstream.testing.patience import PATIENCE_S
 
 CONFIG = """
 host: 127.0.0.1
@@ -29,7 +30,6 @@ accounts {
   B { users: [ { user: b, password: p } ] }
 }
 """
-TIMEOUT_S = 30.0
 
 
 class System:
@@ -49,7 +49,7 @@ class System:
             user=user,
             password="p",
             error_cb=ignore,
-            **{"allow_reconnect": False, "connect_timeout": TIMEOUT_S, **options},
+            **{"allow_reconnect": False, "connect_timeout": PATIENCE_S, **options},
         )
         self._stack.push_async_callback(client.close)
         return client
@@ -61,7 +61,7 @@ class System:
 
 async def ask(client: Client, subject: str, body: Any = None) -> Any:
     payload = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    return json.loads((await client.request(subject, payload, timeout=TIMEOUT_S)).data)
+    return json.loads((await client.request(subject, payload, timeout=PATIENCE_S)).data)
 
 
 @asynccontextmanager

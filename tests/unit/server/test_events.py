@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
-from system_kit import TIMEOUT_S, System, running
+from system_kit import PATIENCE_S, System, running
 
 from millstream.server import events, system_outbox
 from millstream.server.server import Server
@@ -40,7 +40,7 @@ async def listen(client: Client, subject: str) -> Subscription:
 
 
 async def heard(subscription: Subscription) -> tuple[str, Any]:
-    message = await subscription.next_msg(timeout=TIMEOUT_S)
+    message = await subscription.next_msg(timeout=PATIENCE_S)
     return message.subject, json.loads(message.data)
 
 
@@ -146,7 +146,7 @@ async def test_going_away_is_told(tmp_path: Path) -> None:
         system.server.events.lame_duck()
         await system.server.stop()
         for name in ("LAMEDUCK", "SHUTDOWN"):
-            message = await asyncio.wait_for(told.get(), TIMEOUT_S)
+            message = await asyncio.wait_for(told.get(), PATIENCE_S)
             document = json.loads(message.data)
             assert message.subject == f"$SYS.SERVER.{server_id}.{name}"
             assert (document["id"], document["name"], document["ver"]) == (server_id, "probe", "2.15.1")
@@ -159,7 +159,7 @@ async def test_without_a_system_account_nothing_is_said(tmp_path: Path) -> None:
         client = await nats.connect(server.client_url)
         try:
             with pytest.raises(NoRespondersError):
-                await client.request("$SYS.REQ.USER.INFO", b"", timeout=TIMEOUT_S)
+                await client.request("$SYS.REQ.USER.INFO", b"", timeout=PATIENCE_S)
         finally:
             await client.close()
         assert server.reload_listeners == []

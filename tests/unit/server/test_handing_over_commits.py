@@ -14,6 +14,7 @@ import pytest
 import millstream
 from millstream.server import disk_writers
 from millstream.server.workers import Workers
+from millstream.testing.patience import PATIENCE_S
 
 
 def _no_descriptors(*_: object) -> tuple[int, int]:
@@ -29,11 +30,11 @@ async def _publishes(folder: Path, hurt: Callable[[], None], heal: Callable[[], 
         sequences.append((await streams.publish("s", b"1")).seq)
         hurt()
         with contextlib.suppress(nats.js.errors.APIError):  # it is told, not left waiting
-            sequences.append((await streams.publish("s", b"2", timeout=5)).seq)
+            sequences.append((await streams.publish("s", b"2", timeout=PATIENCE_S)).seq)
         heal()
         for _ in range(100):
             try:
-                sequences.append((await streams.publish("s", b"3", timeout=5)).seq)
+                sequences.append((await streams.publish("s", b"3", timeout=PATIENCE_S)).seq)
                 break
             except nats.js.errors.APIError:
                 await asyncio.sleep(0.1)

@@ -13,6 +13,7 @@ from nats.errors import NoRespondersError
 
 from millstream.server.reload import reload_configuration
 from millstream.server.server import Server
+from millstream.testing.patience import PATIENCE_S
 
 _LISTEN = 'listen: "127.0.0.1:-1"\n'
 
@@ -24,7 +25,7 @@ def write(folder: Path, text: str) -> str:
 
 
 async def ask(client: Client, subject: str, payload: bytes = b"") -> Any:
-    return json.loads((await client.request(subject, payload, timeout=60)).data)
+    return json.loads((await client.request(subject, payload, timeout=PATIENCE_S)).data)
 
 
 async def test_a_domain_has_the_same_api_under_its_own_name(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ async def test_a_domain_has_the_same_api_under_its_own_name(tmp_path: Path) -> N
         assert created["type"] == "io.nats.jetstream.api.v1.stream_create_response"
         assert (await ask(client, "s"))["domain"] == "hub"
         assert (await ask(client, "$JS.hub.API.$KV.b.key"))["seq"] == 2
-        got = await client.request("$JS.hub.API.DIRECT.GET.S.s", b"", timeout=60)
+        got = await client.request("$JS.hub.API.DIRECT.GET.S.s", b"", timeout=PATIENCE_S)
         assert got.headers is not None
         assert got.headers["Nats-Sequence"] == "1"
         await client.close()

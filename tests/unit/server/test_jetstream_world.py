@@ -19,8 +19,7 @@ from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptio
 from millstream.server.jetstream_world import AccountWorld
 from millstream.server.server import Server
 from millstream.server.workers import Workers
-
-TIMEOUT_S = 30.0
+from millstream.testing.patience import PATIENCE_S
 
 ACCOUNTS = """
 server_name: ref
@@ -68,7 +67,7 @@ async def connect(server: Server, user: str) -> Client:
         password=user,
         name="who",
         allow_reconnect=False,
-        connect_timeout=TIMEOUT_S,
+        connect_timeout=PATIENCE_S,
     )
 
 
@@ -76,8 +75,8 @@ async def test_an_audit_says_who_asked(tmp_path: Path) -> None:
     async with engine_in_server(tmp_path) as (server, _):
         client = await connect(server, "a")
         audits = await client.subscribe("$JS.EVENT.ADVISORY.API")
-        await client.request("$JS.API.INFO", b"", timeout=TIMEOUT_S)
-        event = json.loads((await audits.next_msg(TIMEOUT_S)).data)
+        await client.request("$JS.API.INFO", b"", timeout=PATIENCE_S)
+        event = json.loads((await audits.next_msg(PATIENCE_S)).data)
         await client.close()
     who = event["client"]
     assert who.pop("rtt") > 0
@@ -100,14 +99,14 @@ async def test_an_audit_says_who_asked(tmp_path: Path) -> None:
 async def test_a_client_publishes_to_a_stream_and_reads_it_after_a_restart(tmp_path: Path) -> None:
     async with engine_in_server(tmp_path) as (server, _):
         client = await connect(server, "a")
-        stream = client.jetstream(timeout=TIMEOUT_S)
+        stream = client.jetstream(timeout=PATIENCE_S)
         await stream.add_stream(name="S", subjects=["s.>"])
         acks = await asyncio.gather(*(stream.publish("s.a", b"%d" % number) for number in range(100)))
         assert [ack.seq for ack in acks] == list(range(1, 101))
         await client.close()
     async with engine_in_server(tmp_path) as (server, _):
         client = await connect(server, "a")
-        message = await client.jetstream(timeout=TIMEOUT_S).get_msg("S", 100)
+        message = await client.jetstream(timeout=PATIENCE_S).get_msg("S", 100)
         assert message.data == b"99"
         await client.close()
 
@@ -115,10 +114,10 @@ async def test_a_client_publishes_to_a_stream_and_reads_it_after_a_restart(tmp_p
 async def test_an_account_without_jetstream_is_told_so(tmp_path: Path) -> None:
     async with engine_in_server(tmp_path) as (server, _):
         client = await connect(server, "b")
-        answer = json.loads((await client.request("$JS.API.STREAM.NAMES", b"", timeout=TIMEOUT_S)).data)
+        answer = json.loads((await client.request("$JS.API.STREAM.NAMES", b"", timeout=PATIENCE_S)).data)
         assert answer["error"]["err_code"] == 10039
         with pytest.raises(NoRespondersError):
-            await client.request("$JS.API.CONSUMER.MSG.NEXT.S.C", b"", timeout=TIMEOUT_S)
+            await client.request("$JS.API.CONSUMER.MSG.NEXT.S.C", b"", timeout=PATIENCE_S)
         await client.close()
 
 
@@ -130,7 +129,7 @@ async def test_what_the_server_itself_asks_for_is_done_when_the_work_at_hand_is(
         world = engine.accounts["A"].world
         world.ask(b"$JS.API.INFO", b"", reply=b"heard")
         assert engine.accounts["A"].api_total == 0
-        assert json.loads((await heard.next_msg(TIMEOUT_S)).data)["type"] == (
+        assert json.loads((await heard.next_msg(PATIENCE_S)).data)["type"] == (
             "io.nats.jetstream.api.v1.account_info_response"
         )
         await client.close()

@@ -3,6 +3,8 @@
 import json
 import logging
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from millstream.broker.tracing import TRACE
 from millstream.config.options import LogOptions
 from millstream.server import logs
 from millstream.store.errors import StoreError
+from millstream.testing.patience import PATIENCE_S
 
 
 async def greet(url: str) -> bytes:
@@ -25,7 +28,7 @@ async def greet(url: str) -> bytes:
         await message.respond(b"hello " + message.data)
 
     await connection.subscribe("greet", cb=answer)
-    reply = await connection.request("greet", b"world", timeout=60)
+    reply = await connection.request("greet", b"world", timeout=PATIENCE_S)
     await connection.close()
     return reply.data
 
@@ -55,7 +58,7 @@ def test_a_blocking_server_can_be_entered_again(tmp_path: Path) -> None:
         with server:
             with pytest.raises(MillstreamError, match="runs already"):
                 server.start()
-            socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+            socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S).close()
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -70,7 +73,15 @@ async def test_a_server_without_jetstream_says_so(
 
 def test_what_there_is_can_be_seen() -> None:
     assert {"Server", "BlockingServer", "client", "BUILD"} <= set(dir(millstream))
-    assert millstream.client.connect is not None
+    assert all(hasattr(millstream, name) for name in dir(millstream))
+
+
+def test_the_client_is_there_in_a_program_that_imports_nothing_else() -> None:
+    program = "import millstream; print(millstream.client.connect.__name__)"
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert said.stdout == "connect\n"
 
 
 async def test_servers_run_beside_each_other_without_hearing_each_other() -> None:
@@ -107,13 +118,13 @@ async def test_addresses_that_are_not_there_are_lookup_errors() -> None:
 async def test_streams_outlive_the_server(tmp_path: Path) -> None:
     async with millstream.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
-        stream = connection.jetstream(timeout=60)
+        stream = connection.jetstream(timeout=PATIENCE_S)
         await stream.add_stream(name="ORDERS", subjects=["orders.>"])
         assert (await stream.publish("orders.new", b"one")).seq == 1
         await connection.close()
     async with millstream.Server(store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
-        assert (await connection.jetstream(timeout=60).get_msg("ORDERS", 1)).data == b"one"
+        assert (await connection.jetstream(timeout=PATIENCE_S).get_msg("ORDERS", 1)).data == b"one"
         await connection.close()
 
 
@@ -125,9 +136,9 @@ async def test_a_store_has_one_server_at_a_time(tmp_path: Path) -> None:
 
 def test_a_blocking_server_needs_no_event_loop() -> None:
     with millstream.BlockingServer(monitor=True) as server:
-        with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=60) as answer:
+        with urllib.request.urlopen(f"{server.monitor_url}/varz", timeout=PATIENCE_S) as answer:
             assert json.load(answer)["port"] == server.port
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
             assert client.recv(5) == b"INFO "
 
 

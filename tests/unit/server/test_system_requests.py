@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.errors import NoRespondersError
-from system_kit import CONFIG, TIMEOUT_S, System, ask, running
+from system_kit import CONFIG, PATIENCE_S, System, ask, running
 
 from millstream.broker.close_reason import CloseReason
 
@@ -75,7 +75,7 @@ async def test_user_learns_who_it_is(system: System) -> None:
 async def test_other_accounts_cannot_ask_about_the_server(system: System, subject: str) -> None:
     client = await system.join("a")
     with pytest.raises(NoRespondersError):
-        await client.request(subject, b"", timeout=TIMEOUT_S)
+        await client.request(subject, b"", timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("subject", ["$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.SERVER.PING.CONNZ"])
@@ -148,7 +148,7 @@ async def test_request_for_somebody_else_is_met_with_silence(system: System, sub
     await operator.publish(subject, json.dumps(body).encode(), reply="answers")
     await operator.publish("$SYS.REQ.SERVER.PING.IDZ", b"", reply="answers")
     # Requests are answered in order, so the first answer is the second one's.
-    answer = json.loads((await inbox.next_msg(timeout=TIMEOUT_S)).data)
+    answer = json.loads((await inbox.next_msg(timeout=PATIENCE_S)).data)
     assert answer == {"name": "probe", "host": "127.0.0.1", "id": system.server.broker.server_id}
 
 
@@ -156,7 +156,7 @@ async def test_answer_is_compressed_on_demand(system: System) -> None:
     operator = await system.join("sys")
     for wanted, used in (("gzip", "gzip"), ("snappy, gzip", "gzip"), ("snappy", "identity")):
         answer = await operator.request(
-            "$SYS.REQ.SERVER.PING.HEALTHZ", b"", timeout=TIMEOUT_S, headers={"Accept-Encoding": wanted}
+            "$SYS.REQ.SERVER.PING.HEALTHZ", b"", timeout=PATIENCE_S, headers={"Accept-Encoding": wanted}
         )
         assert answer.headers == {"Content-Encoding": used}
         text = gzip.decompress(answer.data) if used == "gzip" else answer.data
@@ -187,7 +187,7 @@ async def test_kick_closes_one_client(system: System) -> None:
     client, other = await system.join("a", closed_cb=note), await system.join("a")
     answer = await ask(operator, system.subject("KICK"), {"cid": client._client_id})
     assert answer.keys() == {"server"}
-    await asyncio.wait_for(closed.wait(), TIMEOUT_S)
+    await asyncio.wait_for(closed.wait(), PATIENCE_S)
     await other.flush()
     assert system.server.broker.closed[-1].session.reason is CloseReason.KICKED
 
@@ -201,7 +201,7 @@ async def test_operator_can_kick_itself(system: System) -> None:
     operator = await system.join("sys", closed_cb=note)
     body = json.dumps({"cid": operator._client_id}).encode()
     await operator.publish(system.subject("KICK"), body, reply="nobody")
-    await asyncio.wait_for(closed.wait(), TIMEOUT_S)
+    await asyncio.wait_for(closed.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ async def test_command_without_a_client_is_not_answered(
     inbox = await operator.subscribe("answers")
     await operator.publish(system.subject("KICK"), b'{"cid":-1}', reply="answers")
     await operator.publish("$SYS.REQ.SERVER.PING.IDZ", b"", reply="answers")
-    assert json.loads((await inbox.next_msg(timeout=TIMEOUT_S)).data)["name"] == "probe"
+    assert json.loads((await inbox.next_msg(timeout=PATIENCE_S)).data)["name"] == "probe"
     assert "cannot unmarshal number -1" in caplog.text
 
 

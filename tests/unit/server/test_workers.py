@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from millstream.server.workers import Workers
+from millstream.testing.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
@@ -42,7 +43,7 @@ async def test_what_work_raises_is_told_and_the_thread_goes_on(workers: Workers)
 
 
 async def test_two_jobs_run_at_the_same_time(workers: Workers) -> None:
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
     told: asyncio.Queue[Exception | None] = asyncio.Queue()
     for _ in range(2):
         workers.submit(lambda: meeting.wait() and None, told.put_nowait)

@@ -278,6 +278,7 @@ def _life(fs: CrashFileSystem, block_size: int, log: Log, done: list[str]) -> No
 REMOVED = {2, 3, 30, 31, 32, 55, 77, 98, 99, 100}
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("block_size", [0, 500], ids=["plain", "compressed"])
 @pytest.mark.parametrize("keep", Keep)
 def test_a_power_cut_at_every_step_loses_nothing_and_brings_nothing_back(keep: Keep, block_size: int) -> None:

@@ -69,6 +69,7 @@ def use(log: Log) -> None:
     commit_all(log)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("gaps", [False, True])
 def test_a_forged_summary_is_read_as_a_segment_could_have_it_or_not_at_all(gaps: bool) -> None:
     body = stored(gaps=gaps).read_all(PATH)[START:]

@@ -1,34 +1,31 @@
-"""Ports that are chosen before their servers start."""
+"""Ports that are kept for servers: before they start, and while they are down."""
 
-import random
 import socket
 
 import pytest
 
-from millstream.testing import ports
-from millstream.testing.ports import free_ports
+from millstream.testing.ports import free_ports, reserve_port
 
 
-def test_ports_are_different_free_and_not_those_that_the_system_gives_away() -> None:
+def test_ports_are_different_and_servers_can_listen_on_them_again_and_again() -> None:
     found = free_ports(50)
     assert len(set(found)) == 50
-    assert all(20_000 <= port <= 32_000 for port in found)
-    for port in found:
-        with socket.create_server(("127.0.0.1", port)):
+    for port in [*found, *found]:
+        with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
             pass
 
 
-def test_a_port_that_is_taken_or_chosen_already_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = free_ports(2)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        wanted = iter([taken.getsockname()[1], first, first, second])
-        monkeypatch.setattr(ports._choice, "randint", lambda low, high: next(wanted))
-        assert free_ports(2) == [first, second]
+def test_nobody_answers_on_a_port_that_is_only_kept() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
 
 
-def test_the_seed_of_a_test_does_not_choose_them() -> None:
-    chosen = []
-    for _ in range(2):
-        random.seed(1)
-        chosen.append(free_ports(5))
-    assert chosen[0] != chosen[1]
+def test_the_system_gives_a_kept_port_to_nobody() -> None:
+    with reserve_port() as holder:
+        with socket.create_server(("127.0.0.1", holder.getsockname()[1])):
+            pass  # which is gone
+        others = [reserve_port() for _ in range(500)]
+        assert holder.getsockname() not in [other.getsockname() for other in others]
+        for other in others:
+            other.close()

@@ -102,6 +102,7 @@ def test_a_stream_that_drops_old_messages_does_so_while_it_loads() -> None:
     assert answer["state"]["last_seq"] == 12
 
 
+@pytest.mark.compiled
 def test_a_chunk_that_unpacks_to_much_leaves_the_workers_to_others_in_between() -> None:
     site = Site()
     subject = begin(site)
@@ -139,6 +140,7 @@ def test_a_consumer_that_is_nested_deep_is_refused(depth: int) -> None:
     assert refusal(Site(), data)[1] == 10062
 
 
+@pytest.mark.compiled
 def test_consumers_beyond_all_measure_are_refused() -> None:
     where = {"delivered": {}, "ack_floor": {}, "pad": "x" * (12 * MB)}
     each = consumer("c", {}, where)

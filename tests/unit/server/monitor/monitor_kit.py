@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.server.blocking import BlockingServer
+from millstream.testing.patience import PATIENCE_S
 
 
 def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, dict[str, str], bytes]:
     """Status, headers with lower-case names, and body."""
     try:
-        with urllib.request.urlopen(url, timeout=60, context=context) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S, context=context) as response:
             return response.status, _lower(response.headers), response.read()
     except urllib.error.HTTPError as error:
         with error:

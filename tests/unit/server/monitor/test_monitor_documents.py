@@ -14,6 +14,7 @@ from millstream.broker.options import TlsOptions
 from millstream.config.options import MonitorOptions, ServerOptions
 from millstream.server.blocking import BlockingServer
 from millstream.testing.certs import CertificateAuthority
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
 
 CONFIG = """
@@ -230,7 +231,7 @@ def test_there_is_no_raft(server: BlockingServer) -> None:
 
 
 def test_sloppy_paths_are_sent_to_the_right_one(server: BlockingServer) -> None:
-    with urllib.request.urlopen(f"{server.monitor_url}//varz?x=1", timeout=60) as response:
+    with urllib.request.urlopen(f"{server.monitor_url}//varz?x=1", timeout=PATIENCE_S) as response:
         assert response.url == f"{server.monitor_url}/varz?x=1"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from millstream.server.monitor import http
 from millstream.server.monitor.http import HttpServer, Request, Response, Timeouts, plain
+from millstream.testing.patience import PATIENCE_S
 
 
 async def echo(request: Request) -> Response:
@@ -170,7 +171,7 @@ async def test_who_stays_idle_is_cut_off() -> None:
 async def test_who_does_not_read_is_cut_off() -> None:
     async with serving(Timeouts(write=0.05, close=0.05)) as port, connected(port) as (reader, writer):
         writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
-        await asyncio.wait_for(_until_reset(writer), timeout=60)
+        await asyncio.wait_for(_until_reset(writer), timeout=PATIENCE_S)
         received = 0
         try:
             while data := await reader.read(1 << 20):
