@@ -32,7 +32,7 @@ from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
-from millstream.store.recovery import open_log
+from millstream.store.recovery import new_log, open_log
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
@@ -81,7 +81,10 @@ class AccountJetStream:
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
+        # Sums over all streams; each changes them when it commits or changes (``count``).
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self.consumers = 0
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -93,39 +96,62 @@ class AccountJetStream:
 
     def add(self, config: StreamConfig) -> Stream:
         """Create a stream from a configuration that was checked; it is on disk when this returns."""
+        stream = self.begin(config)
+        self.committer.wait(stream)
+        if stream.failure is not None:
+            raise stream.failure
+        return stream
+
+    def begin(self, config: StreamConfig) -> Stream:
+        """Create a stream that takes messages at once; a worker makes its folder before its first commit.
+
+        If that fails, the stream is gone, and whoever waits for it (``Stream.after_outcome``) gets the error.
+        """
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
-        if config.storage is StorageType.MEMORY:
-            log = self._open_log(config, self._stream_folder(config.name))
-        else:
-            log = self._create(config, meta.StreamMeta(config=config, created=Time(created)))
+        fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
+        folder = f"{self._stream_folder(config.name)}/log"
+        log = new_log(fs, folder, first_seq=max(config.first_seq, 1))
         stream = Stream(self, config, created, log, sync=self._sync)
         self.streams[config.name] = stream
         try:
+            self.count(stream)
             stream.start()
+            if not stream.in_memory:
+                found = meta.StreamMeta(config=config, created=Time(created))
+                self.committer.create(
+                    stream,
+                    lambda: self._make_folder(config, found),
+                    lambda error: self._creation_failed(stream, error),
+                )
         except Exception:
             self._undo_start(stream)
-            if not stream.in_memory:
-                self._fs.remove_ours(self._stream_folder(config.name), STREAM)
             raise
-        for other in self.streams.values():
-            other.inflows.appeared(config.name)
+        self._appeared(config.name)
         return stream
 
-    def _create(self, config: StreamConfig, found: meta.StreamMeta) -> Log:
-        """Build the folder of a new stream, and give it its name when it is whole."""
+    def _appeared(self, name: str) -> None:
+        for other in self.streams.values():
+            if other.config.mirror is not None or other.config.sources:
+                other.inflows.appeared(name)
+
+    def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
+        """Build the folder of a new stream, and give it its name when it is whole; runs in a worker."""
         staging = self.stage(config, nuid())
         try:
             meta.make_folder(self._fs, staging.folder)
-            staging.log = log = self._open_log(config, staging.folder)
             meta.create(self._fs, staging.folder, found)
             staging.switch()
         except StoreError:
             with contextlib.suppress(StoreError):  # then the next start does it
                 staging.remove()
             raise
-        return log
+
+    def _creation_failed(self, stream: Stream, error: Exception) -> None:
+        _log.error("account %s: stream %s is not created: %s", self.name, stream.name, error)
+        self._undo_start(stream)
+        stream.refuse_waiting(error)
 
     def configs(self) -> dict[str, StreamConfig]:
         return {name: stream.config for name, stream in self.streams.items()}
@@ -146,8 +172,7 @@ class AccountJetStream:
         stream.start()
         if stream.log.uncommitted:
             self.committer.dirty(stream)
-        for other in self.streams.values():
-            other.inflows.appeared(stream.name)
+        self._appeared(stream.name)
 
     def set_aside(self, name: str) -> None:
         """Make room for a stream that is restored in the place of one that could not be started."""
@@ -170,6 +195,9 @@ class AccountJetStream:
         It is written first: limits that remove messages must not outlive a disk that did not take them.
         """
         before = stream.config
+        self.committer.wait(stream)  # a new stream may have no folder yet
+        if stream.failure is not None and stream.name not in self.streams:
+            raise stream.failure
         self._write_config(stream, config)
         try:
             self._apply(stream, before, config)
@@ -185,12 +213,15 @@ class AccountJetStream:
 
     def _apply(self, stream: Stream, before: StreamConfig, config: StreamConfig) -> None:
         stream.configure(config)
+        self.count(stream)
         if before.subjects != config.subjects:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
         """Remove a stream: it does not come back when this returns, and its files go in the background."""
         self.committer.wait(stream)
+        if self.streams.get(stream.name) is not stream:
+            return  # it could not be created
         if stream.consumers.journal is not None:
             self.committer.wait(stream.consumers.journal)
         grave = "" if stream.in_memory else self._bury(stream.name)
@@ -198,7 +229,7 @@ class AccountJetStream:
         stream.consumers.abandon()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0)
+        self._count_as(stream, 0, 0)
         stream.log.close()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
@@ -322,7 +353,7 @@ class AccountJetStream:
                 stop()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0)
+        self._count_as(stream, 0, 0)
         stream.log.close()
 
     def _open_log(self, config: StreamConfig, folder: str) -> Log:
@@ -388,17 +419,24 @@ class AccountJetStream:
 
     def count(self, stream: Stream) -> None:
         """Bring what is known of the use of storage up to date with one stream."""
-        self._count_as(stream, stream.bytes())
+        self._count_as(stream, stream.bytes(), max(stream.config.max_bytes, 0))
 
-    def _count_as(self, stream: Stream, size: int) -> None:
+    def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
+        storage = stream.config.storage
         change = size - stream.counted
-        stream.counted = size
-        self._used[stream.config.storage] += change
-        self.resources.count(stream.config.storage, change)
+        if change:
+            stream.counted = size
+            self._used[storage] += change
+            self.resources.count(storage, change)
+        if reserved != stream.reserved:
+            self._reserved[storage] += reserved - stream.reserved
+            stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
-        for stream in self.streams.values():
-            self.count(stream)
+        """Bytes of all streams.  Only streams that wait for a commit may differ from what is known."""
+        for stream in self.committer.unsettled():
+            if isinstance(stream, Stream):
+                self.count(stream)
         return self._used[storage]
 
     def limit(self, storage: StorageType) -> int:
@@ -436,11 +474,7 @@ class AccountJetStream:
             raise ApiError(Err.INSUFFICIENT_RESOURCES)
 
     def reserved(self, storage: StorageType) -> int:
-        return sum(
-            max(stream.config.max_bytes, 0)
-            for stream in self.streams.values()
-            if stream.config.storage is storage
-        )
+        return self._reserved[storage]
 
     def stream_limits(self) -> StreamLimits:
         """What bounds the configuration of a stream here."""
@@ -462,7 +496,7 @@ class AccountJetStream:
             reserved_memory=self.reserved(StorageType.MEMORY),
             reserved_storage=self.reserved(StorageType.FILE),
             streams=len(self.streams),
-            consumers=sum(stream.consumer_count for stream in self.streams.values()),
+            consumers=self.consumers,
             limits=AccountLimits(
                 max_memory=limits.max_memory,
                 max_storage=limits.max_store,

@@ -93,6 +93,14 @@ class _Running(WorkerJob):
         super().finish()
 
 
+class _Creating(WorkerJob):
+    """A stream whose folder is being made."""
+
+    def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        super().__init__(work)
+        self.failed = failed
+
+
 class Committer:
     """For all streams of an account."""
 
@@ -103,6 +111,7 @@ class Committer:
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
         self._dirty: dict[Committing, None] = {}
         self._running: dict[Committing, _Running] = {}
+        self._creating: dict[Committing, _Creating] = {}  # their commits wait
         self._again: set[Committing] = set()  # became dirty while a commit was under way
         self._planned = False
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
@@ -119,8 +128,48 @@ class Committer:
             self._planned = True
             self._world.call_soon(self._run)
 
+    def create(
+        self, stream: Committing, work: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Do `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
+        creating = _Creating(work, failed)
+        self._creating[stream] = creating
+        self.dirty(stream)  # whoever waits for a commit waits for the folder
+        try:
+            self._world.run_in_worker(creating.run, lambda _: self._created(stream, creating))
+        except Exception:  # no thread can be had
+            creating.run()
+            self._created(stream, creating)
+
+    def creates(self, stream: Committing) -> bool:
+        """Tell whether the stream's folder is not made yet."""
+        return stream in self._creating
+
+    def _created(self, stream: Committing, creating: _Creating) -> None:
+        if creating.settled:
+            return
+        creating.settled = True
+        self._creating.pop(stream, None)
+        again = stream in self._again
+        self._again.discard(stream)
+        if creating.error is not None:
+            creating.failed(creating.error)
+        elif again:
+            self.dirty(stream)
+
+    def unsettled(self) -> list[Committing]:
+        """Streams with changes that no commit has ended for."""
+        return [*self._dirty, *self._running, *self._creating]
+
     def wait(self, stream: Committing) -> None:
-        """Return when no commit of this stream is being written; its end is dealt with later."""
+        """Return when the stream is created, and no commit of it is being written.
+
+        The end of the commit is dealt with later.
+        """
+        creating = self._creating.get(stream)
+        if creating is not None:
+            creating.finish()
+            self._created(stream, creating)
         running = self._running.get(stream)
         if running is not None:
             running.finish()
@@ -132,6 +181,10 @@ class Committer:
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
+        creating = self._creating.pop(stream, None)
+        if creating is not None:
+            creating.finish()
+            creating.settled = True
         running = self._running.pop(stream, None)
         if running is not None:
             running.finish()
@@ -146,7 +199,7 @@ class Committer:
             guard.alone("beginning a commit", self._start, stream)
 
     def _start(self, stream: Committing) -> None:
-        if stream in self._running:
+        if stream in self._running or stream in self._creating:
             self._again.add(stream)
             stream.commit_waits()
             return
@@ -229,6 +282,12 @@ class Committer:
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable now and here, for shutdown; StoreError if that fails."""
+        creating = self._creating.get(stream)
+        if creating is not None:
+            creating.finish()
+            self._created(stream, creating)
+            if creating.error is not None:
+                raise creating.error
         running = self._running.get(stream)
         if running is not None:
             running.finish()

@@ -43,14 +43,19 @@ def make_folder(fs: FileSystem, folder: str) -> None:
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Write both copies for a new stream; they are durable when this returns, the folder's own name is not.
+    """Write both copies for a new stream; the first is durable when this returns, the folder's name is not.
 
-    Whoever makes many streams waits for the disk each time: one sync for each copy, one for their names
-    together, and one more when the folder gets its name.
+    Whoever makes many streams waits for the disk each time: one sync for the first copy, one for the names
+    of both, and one more when the folder gets its name.  The system writes the second copy by and by; if power
+    goes before, ``read`` writes it again.
     """
     data = _encoded(meta)
-    for name in (_FIRST, _SECOND):
-        fs.replace(f"{folder}/{name}", data, sync=False)
+    copy = fs.open(f"{folder}/{_SECOND}", create=True)
+    try:
+        copy.append(data)
+    finally:
+        copy.close()
+    fs.replace(f"{folder}/{_FIRST}", data, sync=False)
     fs.sync_folder(folder)
 
 

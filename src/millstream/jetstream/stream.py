@@ -65,6 +65,7 @@ class Stream:
         self._sync_by_default = sync
         self.sync = sync
         self.counted = 0  # bytes that are in the sums of account and server
+        self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
@@ -309,6 +310,13 @@ class Stream:
         if self.failure is None:
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
+        self.refuse_waiting(error)
+        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+
+    def refuse_waiting(self, error: Exception) -> None:
+        """Answer everybody who waits for a commit with the error, and take nothing until one succeeds."""
+        if not isinstance(error, StoreError):
+            error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         self.failure = error
         self._choose_path()
         acks = self._committing_acks
@@ -325,7 +333,6 @@ class Stream:
             if seq > self.log.committed:
                 self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
         self._tell_outcome(error)
-        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 
     def _tell_outcome(self, error: StoreError) -> None:
         outcome = self._committing_outcome + self._outcome

@@ -63,7 +63,7 @@ class StreamApi:
 
     # -- configuration ----------------------------------------------------------------------------
 
-    def create(self, name: str, body: bytes) -> StreamCreateResponse:
+    def create(self, name: str, body: bytes) -> StreamCreateResponse | Later:
         request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_new(
             name,
@@ -74,9 +74,19 @@ class StreamApi:
             storage_named=stream_config.names_storage(body),
         )
         stream = self._account.streams.get(name)
+        announce = False
         if stream is None:
-            stream = self._account.add(config)
-            self._account.advisories.stream_created(name)
+            stream = self._account.begin(config)
+            announce = True
+        if self._account.committer.creates(stream):
+            return Later(stream, lambda: self._created(stream, announce=announce))
+        return self._created(stream, announce=announce)
+
+    def _created(self, stream: Stream, *, announce: bool) -> StreamCreateResponse:
+        if stream.failure is not None and self._account.streams.get(stream.name) is not stream:
+            raise stream.failure
+        if announce:
+            self._account.advisories.stream_created(stream.name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
     def update(self, name: str, body: bytes) -> StreamUpdateResponse:

@@ -66,6 +66,17 @@ def open_log(
     return log
 
 
+def new_log(
+    fs: FileSystem, folder: str, *, segment_size: int = DEFAULT_SEGMENT_SIZE, first_seq: int = 1
+) -> Log:
+    """A log without messages whose folder somebody else makes, before the first commit."""
+    log = Log(fs, folder, segment_size)
+    log.first_seq = first_seq
+    log.last_seq = first_seq - 1
+    log.settle()
+    return log
+
+
 class Recovery:
     """One opening."""
 

@@ -64,8 +64,8 @@ class Staging:
             except StoreError:
                 self.fs.rename(folder, self.folder)
                 raise
-        assert self.log is not None
-        self.log.move(f"{folder}/log")
+        if self.log is not None:
+            self.log.move(f"{folder}/log")
 
     def drop_spool(self) -> None:
         self._disk.remove(f"{self.folder}/archive.tar")

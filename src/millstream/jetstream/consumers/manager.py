@@ -91,18 +91,21 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
-        self.count += not consumer.config.direct
-        self.counted += counts(consumer.config)
+        self._count(1, consumer.config)
         if self.stream.log.gone is None:
             self.stream.log.gone = []
 
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
-        self.count -= not consumer.config.direct
-        self.counted -= counts(consumer.config)
+        self._count(-1, consumer.config)
         if not self._by_name:
             self.stream.log.gone = None
+
+    def _count(self, change: int, config: ConsumerConfig) -> None:
+        self.count += change * (not config.direct)
+        self.stream.account.consumers += change * (not config.direct)
+        self.counted += change * counts(config)
 
     def _keeper_of(self, consumer: Consumer) -> Keeper | NoKeeper:
         if self.stream.in_memory or consumer.config.mem_storage or consumer.config.direct:
@@ -196,6 +199,8 @@ class ConsumerManager(Mapping[str, Consumer]):
     def forget(self) -> None:
         """The stream was not restored after all: nobody ever knew them."""
         self.interest.stop()
+        self.stream.account.consumers -= self.count
+        self.count = self.counted = 0
         self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()
