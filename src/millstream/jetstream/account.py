@@ -20,6 +20,7 @@ from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.restoring import restore
+from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream import Stream
 from millstream.jetstream.stream_config import StreamLimits
@@ -59,6 +60,7 @@ class AccountJetStream:
         sync_interval_s: float | None = None,
         resources: Resources | None = None,
         advisories: Advisories | None = None,
+        start_threads: int = 1,
     ) -> None:
         self.name = name
         self.world = world
@@ -75,6 +77,7 @@ class AccountJetStream:
         self.api_total = 0
         self.api_errors = 0
         self._fs = fs
+        self._start_threads = start_threads
         self._memory = MemoryFileSystem()
         self._folder = folder
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
@@ -296,16 +299,26 @@ class AccountJetStream:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._remove_later(f"{self._graves}/{name}")
+        # Folders without a file of ours are no streams, and left alone.
+        names = [name for name in names if self._is_stream(name)]
+        synced = sync_streams(self._fs, [self._stream_folder(name) for name in names], self._start_threads)
         for name in names:
             try:
-                if self._has_files(self._stream_folder(name)):
-                    self._recover_one(name)  # other folders are no streams, and left alone
+                self._recover_one(name, synced=self._stream_folder(name) in synced)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)
                 self._give_up(name, client_text(error))
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+
+    def _is_stream(self, name: str) -> bool:
+        try:
+            return self._has_files(self._stream_folder(name))
+        except StoreError as error:
+            _log.error("account %s: stream %s: %s", self.name, name, error)
+            self._give_up(name, client_text(error))
+            return False
 
     def _has_files(self, folder: str) -> bool:
         """Tell whether a folder has a file of ours."""
@@ -323,18 +336,17 @@ class AccountJetStream:
         except StoreError as error:
             _log.error("account %s: %s", self.name, error)
 
-    def _recover_one(self, name: str) -> None:
-        self._sync_folder(self._stream_folder(name))
+    def _recover_one(self, name: str, *, synced: bool) -> None:
         found = meta.read(self._fs, self._stream_folder(name))
         if found.config.name != name:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
         if not valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
-        log = self._open_log(found.config, self._stream_folder(name))
+        log = self._open_log(found.config, self._stream_folder(name), synced=synced)
         stream = Stream(self, found.config, int(found.created), log, sync=self._sync)
         restore(stream)
         if self._fs.list(self._journal_folder(name)):
-            stream.consumers.recover(self.open_consumer_journal(stream))
+            stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
         stream.inflows.recover(self._fs, self._stream_folder(name))
         self.streams[name] = stream
         self.count(stream)
@@ -356,9 +368,8 @@ class AccountJetStream:
         self._count_as(stream, 0, 0)
         stream.log.close()
 
-    def _open_log(self, config: StreamConfig, folder: str) -> Log:
-        fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
-        log = open_log(fs, f"{folder}/log", first_seq=max(config.first_seq, 1))
+    def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
+        log = open_log(self._fs, f"{folder}/log", first_seq=max(config.first_seq, 1), synced=synced)
         discard_torn(log)
         return log
 
@@ -368,12 +379,12 @@ class AccountJetStream:
     def _journal_folder(self, name: str) -> str:
         return f"{self._stream_folder(name)}/consumers"
 
-    def open_consumer_journal(self, stream: Stream) -> Journal:
-        """Where a stream's consumers are kept."""
-        return self.open_journal(self._journal_folder(stream.name))
+    def open_consumer_journal(self, stream: Stream, *, synced: bool = False) -> Journal:
+        """Where a stream's consumers are kept; `synced`: what is there is durable."""
+        return self.open_journal(self._journal_folder(stream.name), synced=synced)
 
-    def open_journal(self, folder: str) -> Journal:
-        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+    def open_journal(self, folder: str, *, synced: bool = False) -> Journal:
+        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
 
     def before_commit(self, stream: Stream) -> Callable[[], None] | None:
         """What must be on disk before the next commit of a stream is."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
+_START_THREADS: Final = 8  # that wait for the disk while streams are synced at the start
 _RESERVE_S: Final = 60.0  # between looks whether it is there
 
 
@@ -133,6 +134,7 @@ class Engine:
             sync_interval_s=self.options.sync_interval_s,
             resources=self.resources,
             advisories=self._advisories(name, world, self._system),
+            start_threads=_START_THREADS,
         )
         self.accounts[name] = account
         account.recover()

@@ -14,7 +14,7 @@ import logging
 import os
 from typing import Final
 
-from millstream.jsapi.codec import JsonError, decode_lenient, encode
+from millstream.jsapi.codec import JsonError, decode_written, encode
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.go_types import Struct, always, always_new
 from millstream.jsapi.json_text import MOST_VALUES
@@ -109,7 +109,7 @@ def _decode(data: bytes) -> StreamMeta | None:
     if data[:9] != b"%08x " % crc32c(text):
         return None
     try:
-        return decode_lenient(text, StreamMeta, MOST_VALUES)
+        return decode_written(text, StreamMeta, MOST_VALUES)
     except JsonError:
         return None
 

@@ -87,11 +87,12 @@ class Journal:
         world: World,
         *,
         sync: bool = True,
+        synced: bool = False,
         segment_size: int = SEGMENT_SIZE,
         smallest_log: int = SMALLEST_LOG,
         slice_size: int = SLICE_SIZE,
     ) -> None:
-        self.log = open_log(fs, folder, segment_size=segment_size)
+        self.log = open_log(fs, folder, segment_size=segment_size, synced=synced)
         self.in_memory = False
         self.sync = sync
         self.failure: StoreError | None = None  # set while the disk does not take writes
