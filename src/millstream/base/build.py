@@ -37,6 +37,7 @@ COMPILED_MODULES: Final = (
     *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millstream.store.record",
     "millstream.store.disk_writer",
+    "millstream.store.journal_writer",
     "millstream.store.numbers",
     "millstream.store.index",
     "millstream.store.subject_list",

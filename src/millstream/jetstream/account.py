@@ -25,6 +25,7 @@ from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream import Stream
 from millstream.jetstream.stream_config import StreamLimits
 from millstream.jetstream.stream_config_values import valid_name
+from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
@@ -88,6 +89,8 @@ class AccountJetStream:
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
         self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
         self.consumers = 0
+        self._configs = StreamConfigs()
+        self._followers: dict[Stream, None] = {}  # mirrors, and streams that have sources
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -116,16 +119,15 @@ class AccountJetStream:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
         folder = f"{self._stream_folder(config.name)}/log"
         log = new_log(fs, folder, first_seq=max(config.first_seq, 1))
-        stream = Stream(self, config, created, log, sync=self._sync)
+        stream = Stream(self, config, created, log, sync=self._sync, identity=nuid())
         self.streams[config.name] = stream
         try:
-            self.count(stream)
+            self._note(stream)
             stream.start()
             if not stream.in_memory:
-                found = meta.StreamMeta(config=config, created=Time(created))
                 self.committer.create(
                     stream,
-                    lambda: self._make_folder(config, found),
+                    lambda: self._make_folder(config, _meta_of(stream, config)),
                     lambda error: self._creation_failed(stream, error),
                 )
         except Exception:
@@ -135,13 +137,12 @@ class AccountJetStream:
         return stream
 
     def _appeared(self, name: str) -> None:
-        for other in self.streams.values():
-            if other.config.mirror is not None or other.config.sources:
-                other.inflows.appeared(name)
+        for other in list(self._followers):
+            other.inflows.appeared(name)
 
     def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
         """Build the folder of a new stream, and give it its name when it is whole; runs in a worker."""
-        staging = self.stage(config, nuid())
+        staging = self.stage(config, found.id)
         try:
             meta.make_folder(self._fs, staging.folder)
             meta.create(self._fs, staging.folder, found)
@@ -156,22 +157,23 @@ class AccountJetStream:
         self._undo_start(stream)
         stream.refuse_waiting(error)
 
-    def configs(self) -> dict[str, StreamConfig]:
-        return {name: stream.config for name, stream in self.streams.items()}
+    def configs(self) -> StreamConfigs:
+        return self._configs
 
     def stage(self, config: StreamConfig, number: str) -> Staging:
         """A place to build a stream that is being created or restored; `number` is its own."""
         folder = f"{self._staged}/{number}"
         return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
-    def build(self, config: StreamConfig, created_ns: int, log: Log) -> Stream:
+    def build(self, config: StreamConfig, created_ns: int, log: Log, identity: str) -> Stream:
         """A stream that does not work yet."""
-        return Stream(self, config, created_ns, log, sync=self._sync)
+        return Stream(self, config, created_ns, log, sync=self._sync, identity=identity)
 
     def take_in(self, stream: Stream) -> None:
         """A stream that is whole and on disk begins to work."""
         self.streams[stream.name] = stream
-        self.count(stream)
+        self._note(stream)
+        self._name_journal(stream)
         stream.start()
         if stream.log.uncommitted:
             self.committer.dirty(stream)
@@ -211,12 +213,11 @@ class AccountJetStream:
 
     def _write_config(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:
-            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
-            meta.write(self._fs, self._stream_folder(stream.name), found)
+            meta.write(self._fs, self._stream_folder(stream.name), _meta_of(stream, config))
 
     def _apply(self, stream: Stream, before: StreamConfig, config: StreamConfig) -> None:
         stream.configure(config)
-        self.count(stream)
+        self._note(stream)
         if before.subjects != config.subjects:
             stream.listen_anew()
 
@@ -232,7 +233,7 @@ class AccountJetStream:
         stream.consumers.abandon()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0, 0)
+        self._unnote(stream)
         stream.log.close()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
@@ -343,13 +344,13 @@ class AccountJetStream:
         if not valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name), synced=synced)
-        stream = Stream(self, found.config, int(found.created), log, sync=self._sync)
+        stream = Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
         stream.inflows.recover(self._fs, self._stream_folder(name))
         self.streams[name] = stream
-        self.count(stream)
+        self._note(stream)
         try:
             stream.start()
         except Exception:
@@ -365,7 +366,7 @@ class AccountJetStream:
                 stop()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0, 0)
+        self._unnote(stream)
         stream.log.close()
 
     def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
@@ -381,10 +382,20 @@ class AccountJetStream:
 
     def open_consumer_journal(self, stream: Stream, *, synced: bool = False) -> Journal:
         """Where a stream's consumers are kept; `synced`: what is there is durable."""
-        return self.open_journal(self._journal_folder(stream.name), synced=synced)
+        journal = self.open_journal(self._journal_folder(stream.name), synced=synced)
+        journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
+        return journal
 
     def open_journal(self, folder: str, *, synced: bool = False) -> Journal:
         return Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
+
+    def _name_journal(self, stream: Stream) -> None:
+        if stream.consumers.journal is not None:
+            stream.consumers.journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
+
+    def journal_key(self, stream: str, log: str, identity: str) -> bytes:
+        """What the commit journal calls a log of a stream (``store.commit_journal``)."""
+        return f"{self.name}/streams/{stream}/{log}\0{identity}".encode()
 
     def before_commit(self, stream: Stream) -> Callable[[], None] | None:
         """What must be on disk before the next commit of a stream is."""
@@ -430,7 +441,22 @@ class AccountJetStream:
 
     def count(self, stream: Stream) -> None:
         """Bring what is known of the use of storage up to date with one stream."""
-        self._count_as(stream, stream.bytes(), max(stream.config.max_bytes, 0))
+        self._count_as(stream, stream.bytes(), stream.reserved)
+
+    def _note(self, stream: Stream) -> None:
+        """A stream is there, or has another configuration."""
+        config = stream.config
+        self._count_as(stream, stream.bytes(), max(config.max_bytes, 0))
+        self._configs.put(config)
+        if config.mirror is not None or config.sources:
+            self._followers[stream] = None
+        else:
+            self._followers.pop(stream, None)
+
+    def _unnote(self, stream: Stream) -> None:
+        self._count_as(stream, 0, 0)
+        self._configs.discard(stream.name)
+        self._followers.pop(stream, None)
 
     def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
         storage = stream.config.storage
@@ -521,3 +547,7 @@ class AccountJetStream:
             domain=self.domain,
             api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
         )
+
+
+def _meta_of(stream: Stream, config: StreamConfig) -> meta.StreamMeta:
+    return meta.StreamMeta(config=config, created=Time(stream.created_ns), id=stream.identity)

@@ -10,6 +10,7 @@ commits sync everything that was written since the last time.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
@@ -22,12 +23,13 @@ from millstream.jetstream.worker_job import WorkerJob
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
-    from millstream.store.commit import Commit
+    from millstream.store.commit import Commit, Journaled
     from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.jetstream")
 
+_STARTS_AT_ONCE: Final = 64  # commits that are begun before others have their turn
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
@@ -36,6 +38,7 @@ class Committing(Protocol):
 
     log: Log
     in_memory: bool
+    journal_key: bytes  # what the commit journal calls its log; empty: it is never used
     sync: bool  # whether a commit is only done when it is on disk
 
     def commit_begins(self) -> None:
@@ -59,11 +62,23 @@ class Committing(Protocol):
 class _Running(WorkerJob):
     """A commit on its way through a worker."""
 
-    def __init__(self, commit: Commit, before: Callable[[], None] | None, *, sync: bool) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        stream: Committing,
+        commit: Commit,
+        before: Callable[[], None] | None,
+        *,
+        sync: bool,
+        overdue: bool,
+    ) -> None:
         super().__init__(self._write)
         self.commit = commit
+        self._committer = committer
+        self._stream = stream
         self._before = before
         self._sync = sync
+        self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
         self._wait: Callable[[], None] | None = None  # for the plain write that is under way
 
     def _write(self) -> None:
@@ -86,6 +101,33 @@ class _Running(WorkerJob):
         """See ``CommitJob``."""
         self._wait = None
         self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
+
+    @property
+    def size(self) -> int:
+        """Of the first file, which is all that a journal writes."""
+        return self.commit.parts[0][1].size if self.commit.parts else 0
+
+    def begin_journaled(self) -> Journaled | None:
+        """See ``CommitJob``."""
+        return self.commit.begin_journaled()
+
+    def was_synced(self) -> None:
+        """See ``CommitJob``."""
+        self._stream.log.was_synced()
+
+    def sync_soon(self) -> None:
+        """See ``CommitJob``."""
+        self._committer.sync_soon(self._stream)
+
+    def turned_down(self) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.give_back()
+
+    def journaled_ended(self, failed_write: int, failed_sync: int) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.end(lambda: self.commit.journaled_ended(failed_write, failed_sync))
 
     def finish(self) -> None:
         if self._wait is not None:
@@ -181,6 +223,8 @@ class Committer:
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
+        if stream.journal_key:
+            self._world.journal.synced(stream.journal_key)  # nothing of it is needed any more
         creating = self._creating.pop(stream, None)
         if creating is not None:
             creating.finish()
@@ -193,10 +237,15 @@ class Committer:
         self.eraser.forget(stream)
 
     def _run(self) -> None:
+        """Begin commits, some at a time: there may be thousands, and others want their turn."""
         self._planned = False
-        dirty, self._dirty = self._dirty, {}
-        for stream in dirty:
-            guard.alone("beginning a commit", self._start, stream)
+        for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
+            if stream in self._dirty:
+                del self._dirty[stream]
+                guard.alone("beginning a commit", self._start, stream)
+        if self._dirty and not self._planned:
+            self._planned = True
+            self._world.call_soon(self._run)
 
     def _start(self, stream: Committing) -> None:
         if stream in self._running or stream in self._creating:
@@ -219,10 +268,16 @@ class Committer:
         else:
             self._hand_over(stream, commit, sync=stream.sync or overdue)
 
+    def sync_soon(self, stream: Committing) -> None:
+        """Sync what was only written, with the next commit, which is now."""
+        self._overdue.add(stream)
+        self.dirty(stream)
+
     def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool) -> None:
         """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
         try:
-            running = _Running(commit, stream.before_commit(), sync=sync)
+            overdue = stream in self._overdue
+            running = _Running(self, stream, commit, stream.before_commit(), sync=sync, overdue=overdue)
         except Exception as error:
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
@@ -237,6 +292,8 @@ class Committer:
         if running.settled:
             return  # somebody could not wait
         running.error = running.error or error
+        if self._waits_for_journal(stream, running):
+            return
         durable = self._settle(stream, running)
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
         if stream in self._again or (durable and stream.log.uncommitted):
@@ -244,6 +301,15 @@ class Committer:
             self._start(stream)
         if durable:
             stream.commit_ended()
+
+    def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
+        """Put the end of a commit off that has erased content, while the journal has a copy of it."""
+        journal, key = self._world.journal, stream.journal_key
+        if running.error is not None or not running.commit.work.overwrites or not journal.holds(key):
+            return False
+        journal.synced(key)
+        journal.when_released(key, lambda: self._world.call_soon(lambda: self._ended(stream, running, None)))
+        return True
 
     def _settle(self, stream: Committing, running: _Running) -> bool:
         """Whether the commit counts; if so, ``commit_ended`` must follow."""
@@ -263,7 +329,9 @@ class Committer:
         if commit.synced:
             self._overdue.discard(stream)
             self._unsynced.pop(stream, None)
-        else:
+            if stream.journal_key:
+                self._world.journal.synced(stream.journal_key)
+        elif not commit.journaled:
             self._sync_later(stream)
         self.tidy(stream)
 
@@ -294,7 +362,9 @@ class Committer:
             if self._settle(stream, running):
                 stream.commit_ended()
         self._again.discard(stream)
-        commit = stream.log.begin_commit(flush=True)
+        # What the journal vouches for is synced when that is closed.
+        vouched = bool(stream.journal_key) and self._world.journal.holds(stream.journal_key)
+        commit = stream.log.begin_commit(flush=not vouched)
         stream.commit_begins()
         if commit is not None:
             before = stream.before_commit()

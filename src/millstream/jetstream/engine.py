@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.jetstream import store_folder
+from millstream.jetstream import meta, store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.system_api import SystemApi
+from millstream.store import commit_journal
 from millstream.store.fs import FolderLock, RealFileSystem
 from millstream.store.reserve import Reserve
 
@@ -59,6 +60,7 @@ class Engine:
         self._fs = RealFileSystem(self._reserve)
         self._system: World | None = None
         self._reserve_timer: Cancel | None = None
+        self.next_journal = 1  # the number of the next commit journal
 
     @property
     def max_memory(self) -> int:
@@ -92,9 +94,23 @@ class Engine:
             self._system = self._make_world(self._system_account)
             self._serve(self._system_account, SystemApi(self._system, self._purge))
         self._fill_reserve()
+        self._replay_journals()
         for name, account_options in self.options.accounts.items():
             self._enable(name, account_options)
         self._keep_reserve()
+
+    def _replay_journals(self) -> None:
+        """Give the streams back what the commit journals vouch for, before they are opened."""
+
+        def is_there(log: str, identity: str) -> bool:
+            return meta.identity(self._fs, os.path.dirname(log)) == identity
+
+        there = commit_journal.journals(self._fs, self.folder)
+        self.next_journal = max(there, default=0) + 1
+        for number in commit_journal.replay(self._fs, self.folder, is_there):
+            self._fs.remove(commit_journal.journal_path(self.folder, number))
+        if there:
+            self._fs.sync_folder(self.folder)
 
     def _keep_reserve(self) -> None:
         """Take the room again that removals on a full disk needed, when there is some."""

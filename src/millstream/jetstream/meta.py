@@ -34,6 +34,7 @@ class StreamMeta(Struct):
 
     config: StreamConfig = always_new(StreamConfig)
     created: Time = always(Time(0))
+    id: str = ""  # of this stream and no other of the same name; older versions gave none
 
 
 def make_folder(fs: FileSystem, folder: str) -> None:
@@ -43,11 +44,11 @@ def make_folder(fs: FileSystem, folder: str) -> None:
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Write both copies for a new stream; the first is durable when this returns, the folder's name is not.
+    """Write both copies for a new stream; the first is durable when this returns, not the folder's name.
 
     Whoever makes many streams waits for the disk each time: one sync for the first copy, one for the names
-    of both, and one more when the folder gets its name.  The system writes the second copy by and by; if power
-    goes before, ``read`` writes it again.
+    of both, and one more when the folder gets its name.  The system writes the second copy by and by; if
+    power goes before, ``read`` writes it again.
     """
     data = _encoded(meta)
     copy = fs.open(f"{folder}/{_SECOND}", create=True)
@@ -112,6 +113,17 @@ def _decode(data: bytes) -> StreamMeta | None:
         return decode_written(text, StreamMeta, MOST_VALUES)
     except JsonError:
         return None
+
+
+def identity(fs: FileSystem, folder: str) -> str | None:
+    """The id of the stream in a folder; None if there is no stream, StoreError if nobody can tell."""
+    if not fs.list(folder):
+        return None
+    for name in (_FIRST, _SECOND):
+        meta = _decode(_read(fs, f"{folder}/{name}"))
+        if meta is not None:
+            return meta.id
+    raise StoreError("read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy")
 
 
 def put_away(fs: FileSystem, folder: str, grave: str) -> None:

@@ -14,6 +14,7 @@ from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
+from millstream.store.commit import Journaled
 from millstream.store.record import RecordBuffer
 
 
@@ -52,6 +53,55 @@ class CommitJob(Protocol):
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
         """With error numbers; 0 if it went well."""
 
+    @property
+    def journal_key(self) -> bytes:
+        """What the commit journal calls the log; empty if the commit has to go another way."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to be written."""
+
+    def begin_journaled(self) -> Journaled | None:
+        """What the commit journal is to write; None if the commit has to go another way."""
+
+    def turned_down(self) -> None:
+        """The commit journal does not write it after all: ``run`` follows."""
+
+    def journaled_ended(self, failed_write: int, failed_sync: int) -> None:
+        """With error numbers, of the log's own file and of the journal; 0 if it went well."""
+
+    def sync_soon(self) -> None:
+        """Have everything of the log synced that the journal vouches for."""
+
+    def was_synced(self) -> None:
+        """The journal has synced everything that was written to the log."""
+
+
+class JournalOfCommits(Protocol):
+    """The commit journal, as the committer sees it: it vouches for logs that are not synced."""
+
+    def synced(self, key: bytes) -> None:
+        """Everything of a log is synced; or the log is gone."""
+
+    def holds(self, key: bytes) -> bool:
+        """Tell whether the journal has something of a log."""
+
+    def when_released(self, key: bytes, then: Callable[[], None]) -> None:
+        """Call back when the journal has nothing of a log any more; the log takes no commits until then."""
+
+
+class NoJournal:
+    """A world without a commit journal."""
+
+    def synced(self, key: bytes) -> None:
+        pass
+
+    def holds(self, key: bytes) -> bool:
+        return False
+
+    def when_released(self, key: bytes, then: Callable[[], None]) -> None:
+        then()
+
 
 class World(Protocol):
     """The account around a set of streams."""
@@ -80,6 +130,9 @@ class World(Protocol):
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         """The same for a commit, as fast as can be: publishers wait for it."""
+
+    @property
+    def journal(self) -> JournalOfCommits: ...
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None

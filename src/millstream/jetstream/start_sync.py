@@ -7,6 +7,7 @@ first, by some threads, and opened afterwards without waiting.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -18,10 +19,14 @@ _log = logging.getLogger("millstream.jetstream")
 
 _LOGS: Final = ("log", "consumers")  # folders of a stream that hold a log
 _MOST_THREADS: Final = 16
+_FEW: Final = 16
 
 
 def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[str]:
-    """Sync folders of streams; returns those that are synced, and leaves out those that could not be."""
+    """Sync folders of streams; returns those that are synced, and leaves out those that could not be.
+
+    Many are synced together with the rest of their file system, which is one flush of the disk.
+    """
 
     def sync(folder: str) -> bool:
         try:
@@ -31,6 +36,8 @@ def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[st
             return False
         return True
 
+    if len(folders) > _FEW and fs.sync_all(os.path.dirname(folders[0])):
+        return set(folders)
     if threads < 2 or len(folders) < 2:
         return {folder for folder in folders if sync(folder)}
     with ThreadPoolExecutor(min(threads, len(folders), _MOST_THREADS), "millstream-start") as pool:

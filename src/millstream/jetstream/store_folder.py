@@ -25,7 +25,7 @@ from typing import Final
 
 from millstream.base.owned import Owned, few
 from millstream.jetstream import meta
-from millstream.store import reserve
+from millstream.store import commit_journal, reserve
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem, store_error
 
@@ -180,7 +180,7 @@ def _survey(folder: str, *, marked: bool) -> _Survey:
         if entry.is_dir(follow_symlinks=False):
             if entry.name != _FILE_SYSTEM_S:
                 _survey_account(entry, found)
-        elif entry.name in _ROOT_FILES:
+        elif entry.name in _ROOT_FILES or commit_journal.NAME.fullmatch(entry.name):
             if not _is_root_file(entry):
                 found.impostors.append(entry.name)
         else:
@@ -228,6 +228,9 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
         return _MARK_TEXT.startswith(_beginning(entry.path))
     if entry.name == RESERVE:
         return entry.stat(follow_symlinks=False).st_size <= reserve.SIZE and not any(_beginning(entry.path))
+    if commit_journal.NAME.fullmatch(entry.name):
+        beginning = _beginning(entry.path)
+        return beginning.startswith(commit_journal.MAGIC) or not any(beginning)
     return entry.name == MARK  # which is looked at by ``_is_marked``
 
 

@@ -54,14 +54,23 @@ class Stream:
     """One stream of one account."""
 
     def __init__(
-        self, account: AccountJetStream, config: StreamConfig, created_ns: int, log: Log, *, sync: bool
+        self,
+        account: AccountJetStream,
+        config: StreamConfig,
+        created_ns: int,
+        log: Log,
+        *,
+        sync: bool,
+        identity: str = "",
     ) -> None:
         self.account = account
         self.world = account.world
         self.config = config
         self.created_ns = created_ns
+        self.identity = identity  # no other stream of the same name has it
         self.log = log
         self.in_memory = config.storage is StorageType.MEMORY
+        self.journal_key = b"" if self.in_memory else account.journal_key(config.name, "log", identity)
         self._sync_by_default = sync
         self.sync = sync
         self.counted = 0  # bytes that are in the sums of account and server

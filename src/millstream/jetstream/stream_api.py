@@ -37,7 +37,7 @@ from millstream.jsapi.responses import (
     StreamPurgeResponse,
     StreamUpdateResponse,
 )
-from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo
+from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamInfo
 from millstream.store.record import Record
 from millstream.subjects.match import collide
 
@@ -68,7 +68,7 @@ class StreamApi:
         config = stream_config.check_new(
             name,
             request.config,
-            self._configs(),
+            self._account.configs(),
             self._account.stream_limits(),
             pedantic=request.pedantic,
             storage_named=stream_config.names_storage(body),
@@ -94,7 +94,7 @@ class StreamApi:
         config = stream_config.check_update(
             name,
             request.config,
-            self._configs(),
+            self._account.configs(),
             self._account.stream_limits(),
             pedantic=request.pedantic,
             consumers=self._consumers_of(name),
@@ -107,9 +107,6 @@ class StreamApi:
     def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:
         stream = self._account.streams.get(name)
         return {} if stream is None else {each.name: each.config for each in stream.consumers.values()}
-
-    def _configs(self) -> dict[str, StreamConfig]:
-        return {name: stream.config for name, stream in self._account.streams.items()}
 
     def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
         if not is_empty(body):

@@ -40,7 +40,7 @@ class JetStreamService:
         if not options.enabled:
             return
         broker = self._server.broker
-        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit")
+        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run)
         self.engine = Engine(
             options,
             self._make_world,
@@ -56,6 +56,7 @@ class JetStreamService:
         except BaseException:
             self.stop()
             raise
+        self._workers.use_journal(self.engine.folder, self.engine.next_journal)
         self._refuse_others(self.engine)
         broker.jetstream_domain = options.domain
         self.view = EngineView(self.engine)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
@@ -19,7 +18,7 @@ from millstream.broker.internal import (
 from millstream.broker.options import ConnectionType
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import Subscription
-from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jetstream.ports import CommitJob, JournalOfCommits, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
 from millstream.protocol.inlet import Inlet
@@ -62,10 +61,14 @@ class AccountWorld:
         self._broker.turns.soon(callback)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        self._workers.submit(work, partial(self._broker.turns.run, done))
+        self._workers.submit(work, done)
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self._workers.commit(job, partial(self._broker.turns.run, done))
+        self._workers.commit(job, done)
+
+    @property
+    def journal(self) -> JournalOfCommits:
+        return self._workers.journal
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -87,7 +90,8 @@ class AccountWorld:
 
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         self._account.space.answer(acks, start)
-        self._broker.tick.flush()
+        if not self._workers.ending_many:
+            self._broker.tick.flush()
 
     def has_interest(self, subject: bytes) -> bool:
         if subject.startswith(REPLY_PREFIX):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from millstream.base.owned import Owned
+from millstream.store.disk_writer import sync_file_system
 from millstream.store.errors import StoreError
 from millstream.store.reserve import Reserve
 
@@ -77,6 +78,9 @@ class FileSystem(Protocol):
 
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and removals in it durable."""
+
+    def sync_all(self, folder: str) -> bool:
+        """Make everything below a folder durable at once; False if that cannot be done, or failed."""
 
     def spend_reserve(self) -> bool:
         """Give up room that is kept for writes that free more; False if there is none (any more)."""
@@ -294,6 +298,16 @@ class RealFileSystem:
         except OSError as error:
             raise store_error("sync", path, error) from error
 
+    def sync_all(self, folder: str) -> bool:
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return sync_file_system(fd) == 0
+        finally:
+            os.close(fd)
+
 
 class FolderLock:
     """Keeps a second server out of a store; released when the process ends, however it ends."""
@@ -406,3 +420,6 @@ class MemoryFileSystem:
 
     def sync_folder(self, path: str) -> None:
         pass
+
+    def sync_all(self, folder: str) -> bool:
+        return True

@@ -272,6 +272,15 @@ class LogWriting(LogReading):
         segment.note_other(total)
         segment.removals.extend(seqs)
 
+    def was_synced(self) -> None:
+        """What commits have written so far, and the names of files, were synced by somebody else."""
+        if self._commit is not None or self._doubt or any(each.doubtful for each in self._work.unsynced):
+            return  # the next commit with a sync finds out
+        for segment in self._work.unsynced:
+            segment.synced = segment.size - segment.pending.size
+        self._work.unsynced = []
+        self._work.folder_changed = False
+
     def doubt(self, segment: Segment) -> None:
         """What was found in the segment could not be synced: the next commit writes and syncs it."""
         segment.doubtful = True

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jetstream.ports import CommitJob, NoJournal, Request, Sink, Traced
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.outlet import Outlet
@@ -97,6 +97,7 @@ class FakeWorld:
         self.delivered: list[Delivered] = []  # through outlets
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
+        self.journal = NoJournal()
         self.max_payload = 1024 * 1024
         self.max_subject = 4096
 

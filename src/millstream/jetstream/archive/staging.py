@@ -34,6 +34,7 @@ class Staging:
         self, fs: FileSystem, memory: FileSystem, folder: str, target: str, config: StreamConfig
     ) -> None:
         self.folder = folder
+        self.id = folder.rpartition("/")[2]  # of the stream
         self.target = target  # what it will be called
         self.in_memory = config.storage is StorageType.MEMORY
         self.log: Log | None = None

@@ -1,0 +1,2 @@
+cdef extern from "<unistd.h>" nogil:
+    int syncfs(int descriptor)
