@@ -7,13 +7,13 @@ that a server uses in turn:
     turn:    the other journal is used; logs that are unsynced because of this one are synced
              ──▶ all synced ──▶ the journal is overwritten with zeros, and can be used again
 
-Thousands of logs are synced together, with one sync of their file system: one by one, each would cost a flush
-of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or says that
-it failed, each log is synced by a commit of its own, which finds out which one it was.
+Thousands of logs are synced together, with one sync of their file system: one by one, each would cost a
+flush of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or says
+that it failed, each log is synced by a commit of its own, which finds out which one it was.
 
-A journal is turned when it is full; some seconds after its first batch, so that what was removed does not stay
-in it; and when content is to be erased (``when_released``).  If both are in use, commits go their own way, which
-slows publishers down to what the disk takes.
+A journal is turned when it is full; some seconds after its first batch, so that what was removed does not
+stay in it; and when content is to be erased (``when_released``).  If both are in use, commits go their own way,
+which slows publishers down to what the disk takes.
 """
 
 from __future__ import annotations
