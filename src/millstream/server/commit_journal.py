@@ -91,7 +91,7 @@ class CommitJournal:
         turn: Turn,
         *,
         size: int = SIZE,
-        turn_after_s: float = _TURN_AFTER_S,
+        erase_within_s: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self._loop = loop
         self._folder = folder
@@ -100,7 +100,7 @@ class CommitJournal:
         self._run_turn = turn
         self.ending = False  # many commits end now, and what they send is flushed in the end
         self._size = size
-        self._turn_after_s = turn_after_s
+        self._erase_within_s = erase_within_s
         self._order = time.time_ns()  # above all of the server before
         self._writer: JournalWriter | None = None
         self._active: _Journal | None = None
@@ -197,7 +197,8 @@ class CommitJournal:
         assert self._writer is not None
         self._writer.begin(journal.descriptor, batch.data, position, table)
         if self._turn_timer is None:
-            self._turn_timer = self._loop.call_later(self._turn_after_s, self._turn_in_time)
+            after_s = min(_TURN_AFTER_S, self._erase_within_s() / 3)
+            self._turn_timer = self._loop.call_later(after_s, self._turn_in_time)
 
     def _readable(self) -> None:
         if self._writer is not None and self._writer.collect():

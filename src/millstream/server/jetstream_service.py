@@ -56,7 +56,10 @@ class JetStreamService:
         except BaseException:
             self.stop()
             raise
-        self._workers.use_journal(self.engine.folder, self.engine.next_journal)
+        resources = self.engine.resources
+        self._workers.use_journal(
+            self.engine.folder, self.engine.next_journal, lambda: resources.erase_within_s
+        )
         self._refuse_others(self.engine)
         broker.jetstream_domain = options.domain
         self.view = EngineView(self.engine)

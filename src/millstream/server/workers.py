@@ -68,9 +68,11 @@ class Workers:
     def journal(self) -> JournalOfCommits:
         return self._journal or _NO_JOURNAL
 
-    def use_journal(self, folder: str, first_number: int) -> None:
+    def use_journal(self, folder: str, first_number: int, erase_within_s: Callable[[], float]) -> None:
         """Have a commit journal in the folder of the store; its files have numbers from `first_number` on."""
-        self._journal = CommitJournal(self._loop, folder, first_number, self.submit, self._turn)
+        self._journal = CommitJournal(
+            self._loop, folder, first_number, self.submit, self._turn, erase_within_s=erase_within_s
+        )
 
     @property
     def ending_many(self) -> bool:
