@@ -105,7 +105,8 @@ def test_what_the_files_of_streams_lost_is_there_after_a_start(tmp_path: Path, l
         publish_until_journaled(crowd, store(tmp_path))
         crowd.publish()
         server.kill()
-        hurt = {file_of(store(tmp_path), entry): entry for entry in reversed(journal_entries(store(tmp_path)))}
+        entries = reversed(journal_entries(store(tmp_path)))
+        hurt = {file_of(store(tmp_path), entry): entry for entry in entries}  # with its first one
         for path, first in hurt.items():
             data = bytearray(path.read_bytes())
             if loss == "middle":  # the journal vouches for all of it

@@ -8,12 +8,12 @@ that a server uses in turn:
              ──▶ all synced ──▶ the journal is overwritten with zeros, and can be used again
 
 Thousands of logs are synced together, with one sync of their file system: one by one, each would cost a
-flush of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or says
-that it failed, each log is synced by a commit of its own, which finds out which one it was.
+flush of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or
+says that it failed, each log is synced by a commit of its own, which finds out which one it was.
 
 A journal is turned when it is full; some seconds after its first batch, so that what was removed does not
-stay in it; and when content is to be erased (``when_released``).  If both are in use, commits go their own way,
-which slows publishers down to what the disk takes.
+stay in it; and when content is to be erased (``when_released``).  If both are in use, commits go their own
+way, which slows publishers down to what the disk takes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from millstream.store.commit_journal import (
     journal_path,
     make_journal,
 )
-from millstream.store.disk_writer import sync_file_system
+from millstream.store.fs import sync_file_system
 from millstream.store.journal_writer import COLUMNS, JournalWriter
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ power goes, ``replay`` puts back what the files lost.  Journals are files of a f
     entry:  key length u16 | segment number u64 | base u64 | size u32 | key | bytes for the file at `base`
 
 A batch begins at a multiple of 4 KiB, so that writing one never touches a sector of another.  A key is the
-path of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a stream
-that was deleted and made again under the same name is another one.
+path of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a
+stream that was deleted and made again under the same name is another one.
 
 What ``replay`` does to a file is safe however old the journal is.  It looks at the newest segment of a log
 only, because an older one was synced before the next one was made; and there it keeps every record that is

@@ -4,9 +4,6 @@ from millstream.store.record cimport RecordBuffer, seal_records
 
 cdef unsigned char _GO_BYTE
 
-@cython.locals(result=int, number=int)
-cpdef int sync_file_system(int descriptor)
-
 @cython.final
 cdef class DiskWriter:
     cdef int _wake_end

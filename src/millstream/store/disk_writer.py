@@ -13,7 +13,6 @@ do is ``Commit.run``'s.  Uncompiled it is an ordinary thread that does the same.
 
 from __future__ import annotations
 
-import errno as error_numbers
 import os
 import select
 import threading
@@ -24,7 +23,6 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.errno import EINTR, errno
     from cython.cimports.millstream.store.record import seal_records
-    from cython.cimports.millstream.store.syncfs import syncfs
     from cython.cimports.posix.unistd import fdatasync, pwrite, read, write
 else:
     from millstream.store.record import seal_records
@@ -36,16 +34,6 @@ _GO: Final = b"g"
 _QUIT: Final = b"q"
 _GO_BYTE = _GO[0]
 _IO_ERROR: Final = 5  # EIO
-
-
-def sync_file_system(descriptor: int) -> int:
-    """Sync everything on the file system that has this file; returns the error number, 0 if it is synced."""
-    if cython.compiled:
-        with cython.nogil:
-            result = syncfs(descriptor)
-            number = errno
-        return number if result < 0 else 0
-    return error_numbers.ENOSYS
 
 
 class DiskWriter:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from millstream.base.owned import Owned
-from millstream.store.disk_writer import sync_file_system
 from millstream.store.errors import StoreError
 from millstream.store.reserve import Reserve
 
@@ -307,6 +306,17 @@ class RealFileSystem:
             return sync_file_system(fd) == 0
         finally:
             os.close(fd)
+
+
+def sync_file_system(descriptor: int) -> int:
+    """Sync everything on the file system that has this file; returns the error number, 0 if it is synced."""
+    import ctypes  # only here, and seldom
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return errno.ENOSYS
+    return ctypes.get_errno() if call(descriptor) < 0 else 0
 
 
 class FolderLock:

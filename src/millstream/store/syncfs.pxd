@@ -1,2 +1,0 @@
-cdef extern from "<unistd.h>" nogil:
-    int syncfs(int descriptor)

@@ -1,0 +1,241 @@
+"""Commits that share a journal: one sync for many, and when a journal is used again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from millstream.server import commit_journal
+from millstream.server.commit_journal import CommitJournal
+from millstream.server.workers import Workers
+from millstream.store.commit import Journaled
+from millstream.store.commit_journal import read_batches
+from millstream.testing.patience import PATIENCE_S
+
+SIZE = 256 * 1024
+
+
+class Job:
+    """A commit of one log, as the journal sees it."""
+
+    def __init__(self, folder: Path, name: str, data: bytes = b"data") -> None:
+        self.journal_key = name.encode()
+        self.path = folder / name
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.data = data
+        self.wait: Callable[[], None] | None = None
+        self.refused = False
+        self.ran = False
+        self.ended: tuple[int, int] | None = None
+        self.asked_to_sync = 0
+        self.told_synced = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def begun(self, wait: Callable[[], None]) -> None:
+        self.wait = wait
+
+    def begin_journaled(self) -> Journaled | None:
+        return None if self.refused else Journaled(self.descriptor, 1, 0, [self.data])
+
+    def turned_down(self) -> None:
+        self.wait = None
+
+    def run(self) -> None:
+        self.ran = True
+
+    def begin_plain(self) -> None:
+        return None
+
+    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
+        raise AssertionError("it goes another way")
+
+    def journaled_ended(self, failed_write: int, failed_sync: int) -> None:
+        self.ended = failed_write, failed_sync
+
+    def sync_soon(self) -> None:
+        self.asked_to_sync += 1
+
+    def was_synced(self) -> None:
+        self.told_synced += 1
+
+
+class Site:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workers = Workers(asyncio.get_running_loop(), 2, "test")
+        self.done: list[Job] = []
+        self.journal = CommitJournal(
+            asyncio.get_running_loop(),
+            str(folder),
+            1,
+            self.workers.submit,
+            lambda callback, *arguments: callback(*arguments),
+            size=SIZE,
+        )
+
+    def take(self, job: Job) -> bool:
+        return self.journal.take(job, lambda _: self.done.append(job))
+
+    async def write(self, *names: str, data: bytes = b"data") -> list[Job]:
+        jobs = [Job(self.folder, name, data) for name in names]
+        for job in jobs:
+            assert self.take(job)
+        await eventually(lambda: all(job in self.done for job in jobs))
+        return jobs
+
+    def batches(self) -> list[list[bytes]]:
+        found = [batch for path in self.folder.glob("*.journal") for batch in read_batches(path.read_bytes())]
+        return [[entry.key for entry in entries] for _, entries in sorted(found, key=lambda each: each[0])]
+
+
+async def eventually(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_true():
+            await asyncio.sleep(0.005)
+
+
+@pytest_asyncio.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.journal.close()
+    made.workers.shutdown()
+
+
+async def test_commits_of_one_turn_are_one_batch(site: Site) -> None:
+    jobs = await site.write("a", "b", "c")
+    assert site.batches() == [[b"a", b"b", b"c"]]
+    assert [job.path.read_bytes() for job in jobs] == [b"data"] * 3
+    assert [job.ended for job in jobs] == [(0, 0)] * 3
+
+
+async def test_what_comes_while_a_batch_is_written_goes_with_the_next(site: Site) -> None:
+    await site.write("a")
+    first, second, third = (Job(site.folder, name) for name in ("b", "c", "d"))
+    site.take(first)
+    await asyncio.sleep(0)  # it begins
+    site.take(second)
+    site.take(third)
+    await eventually(lambda: len(site.done) == 4)
+    assert site.batches() == [[b"a"], [b"b"], [b"c", b"d"]]
+
+
+async def test_a_commit_that_needs_more_and_a_large_one_go_another_way(site: Site) -> None:
+    await site.write("a")
+    refused = Job(site.folder, "b")
+    refused.refused = True
+    assert site.take(refused)
+    await eventually(lambda: refused in site.done)
+    assert refused.ran
+    assert not site.take(Job(site.folder, "c", bytes(commit_journal.MOST_OF_ONE + 1)))
+    nameless = Job(site.folder, "d")
+    nameless.journal_key = b""
+    assert not site.take(nameless)
+
+
+async def test_who_cannot_wait_gets_the_end_of_a_commit_at_once(site: Site) -> None:
+    job = Job(site.folder, "a")
+    site.take(job)  # there is not even a journal
+    assert job.wait is not None
+    job.wait()
+    assert job.ended == (0, 0)
+    assert job not in site.done  # that is told later
+    await eventually(lambda: job in site.done)
+
+
+async def test_a_full_journal_is_turned_and_used_again(site: Site) -> None:
+    seen: list[Job] = []
+    for number in range(24):  # several times what both of them hold
+        seen += await site.write(f"a{number}", data=bytes(60_000))
+    assert len(list(site.folder.glob("*.journal"))) == 2
+    assert all(job.ended == (0, 0) or job.ran for job in seen)
+    assert any(job.told_synced for job in seen)
+
+
+async def test_a_journal_is_cleared_when_the_logs_are_synced(site: Site) -> None:
+    await site.write("a", "b")
+    released: list[bool] = []
+    assert site.journal.holds(b"a")
+    site.journal.when_released(b"a", lambda: released.append(True))
+    await eventually(lambda: bool(released))
+    assert not site.journal.holds(b"a")
+    assert not site.journal.holds(b"b")
+    assert site.batches() == []
+    await site.write("c")
+    assert site.batches() == [[b"c"]]
+
+
+async def test_logs_are_synced_one_by_one_if_the_file_system_cannot_be(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_journal, "sync_file_system", lambda _: errno.EIO)
+    jobs = await site.write(*"abcdefgh")
+    released: list[bool] = []
+    site.journal.when_released(b"a", lambda: released.append(True))
+    for _ in jobs:  # some at a time
+        await eventually(lambda: any(job.asked_to_sync for job in jobs))
+        assert sum(job.asked_to_sync for job in jobs) <= 4
+        job = next(job for job in jobs if job.asked_to_sync)
+        job.asked_to_sync = 0
+        assert not released
+        site.journal.synced(job.journal_key)
+    await eventually(lambda: bool(released))
+    assert not any(job.told_synced for job in jobs)
+    assert site.batches() == []
+
+
+async def test_a_journal_that_cannot_be_written_fails_its_commits_and_is_not_used_further(
+    site: Site,
+) -> None:
+    await site.write("a")
+    active = site.journal._active
+    assert active is not None
+    good, active.descriptor = active.descriptor, os.open(active.path, os.O_RDONLY)
+    failed = Job(site.folder, "b")
+    site.take(failed)
+    await eventually(lambda: failed in site.done)
+    assert failed.ended == (0, errno.EBADF)
+    active.descriptor = good
+    await site.write("c")
+    assert [b"c"] in site.batches()
+
+
+async def test_a_server_without_room_for_a_journal_commits_the_other_way(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(commit_journal, "make_journal", full)
+    job = Job(site.folder, "a")
+    assert site.take(job)
+    await eventually(lambda: job in site.done)
+    assert job.ran
+    assert not site.take(Job(site.folder, "b"))  # for a while it is not tried again
+    assert list(site.folder.glob("*.journal")) == []
+
+
+async def test_the_end_syncs_what_a_journal_vouches_for_and_removes_it(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    await site.write("a")
+    site.journal.close()
+    assert list(tmp_path.glob("*.journal")) == []
+    site.workers.shutdown()
+
+
+async def test_a_journal_that_is_still_needed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_journal, "sync_file_system", lambda _: errno.EIO)
+    site = Site(tmp_path)
+    await site.write("a")
+    site.journal.close()
+    assert site.batches() == [[b"a"]]
+    site.workers.shutdown()
