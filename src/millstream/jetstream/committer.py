@@ -124,10 +124,10 @@ class _Running(WorkerJob):
         self._wait = None
         self.give_back()
 
-    def journaled_ended(self, failed_write: int, failed_sync: int) -> None:
+    def journaled_ended(self) -> None:
         """See ``CommitJob``."""
         self._wait = None
-        self.end(lambda: self.commit.journaled_ended(failed_write, failed_sync))
+        self.end(self.commit.journaled_ended)
 
     def finish(self) -> None:
         if self._wait is not None:

@@ -65,10 +65,10 @@ class CommitJob(Protocol):
         """What the commit journal is to write; None if the commit has to go another way."""
 
     def turned_down(self) -> None:
-        """The commit journal does not write it after all: ``run`` follows."""
+        """The commit journal does not write it after all, or could not: ``run`` follows."""
 
-    def journaled_ended(self, failed_write: int, failed_sync: int) -> None:
-        """With error numbers, of the log's own file and of the journal; 0 if it went well."""
+    def journaled_ended(self) -> None:
+        """The commit is durable in the journal, and in the log's own file without a sync."""
 
     def sync_soon(self) -> None:
         """Have everything of the log synced that the journal vouches for."""

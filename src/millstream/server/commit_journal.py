@@ -61,6 +61,8 @@ _MOST_OF_A_BATCH: Final = 4 * 1024 * 1024
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _TURN_AFTER_S: Final = 10.0
 _SYNCS_AT_ONCE: Final = 4
+_WORTH: Final = 32  # commits within a moment for which a journal is made
+_MOMENT_S: Final = 1.0
 _ENDS_AT_ONCE: Final = 32  # commits whose publishers are answered before others have their turn
 _REST_S: Final = 60.0  # after a journal could not be made
 
@@ -91,6 +93,7 @@ class CommitJournal:
         turn: Turn,
         *,
         size: int = SIZE,
+        worth: int = _WORTH,
         erase_within_s: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self._loop = loop
@@ -100,6 +103,9 @@ class CommitJournal:
         self._run_turn = turn
         self.ending = False  # many commits end now, and what they send is flushed in the end
         self._size = size
+        self._worth = worth
+        self._came = 0  # commits that could have gone to a journal, within a moment
+        self._came_until = 0.0
         self._erase_within_s = erase_within_s
         self._order = time.time_ns()  # above all of the server before
         self._writer: JournalWriter | None = None
@@ -108,7 +114,7 @@ class CommitJournal:
         self._gathered: list[tuple[CommitJob, Done]] = []
         self._planned = False
         self._running: list[tuple[CommitJob, Done]] = []
-        self._ending: deque[tuple[CommitJob, Done, int, int]] = deque()
+        self._ending: deque[tuple[CommitJob, Done]] = deque()
         self._turn_wanted = False
         self._table: array[int] = array("q")
         self._to_sync: deque[bytes] = deque()  # logs of the other journal
@@ -132,7 +138,7 @@ class CommitJournal:
         """Write a commit with the next batch, then call `done`; False if it has to go another way."""
         if not job.journal_key or job.size > MOST_OF_ONE:
             return False
-        if self._active is None and not self._make():
+        if self._active is None and not self._is_wanted():
             return False
         self._gathered.append((job, done))
         job.begun(lambda: self._wait(job))
@@ -140,6 +146,15 @@ class CommitJournal:
             self._planned = True
             self._loop.call_soon(self._begin)
         return True
+
+    def _is_wanted(self) -> bool:
+        """Make a journal if enough commits came within a moment; returns whether one is being made."""
+        now = self._loop.time()
+        if now > self._came_until:
+            self._came = 0
+            self._came_until = now + _MOMENT_S
+        self._came += 1
+        return self._came >= self._worth and self._make()
 
     def _begin(self) -> None:
         """Write what has gathered, unless a batch is being written."""
@@ -212,10 +227,11 @@ class CommitJournal:
         failed = self._writer.failed
         jobs, self._running = self._running, []
         for number, (job, done) in enumerate(jobs):
-            failed_write = self._table[number * COLUMNS + 4]
-            if not failed and not failed_write:
+            if failed or self._table[number * COLUMNS + 4]:
+                self._turn_down(job, done)  # the other way works, or tells why not
+            else:
                 self._active.unsynced[job.journal_key] = job
-            self._ending.append((job, done, failed_write, failed))
+                self._ending.append((job, done))
         if failed:
             _log.error("the commit journal cannot be written: %s", os.strerror(failed))
         if failed or self._turn_wanted:
@@ -231,13 +247,13 @@ class CommitJournal:
             self._loop.call_soon(self._run_turn, self._end_some)
 
     def _end_one(self) -> Done:
-        job, done, failed_write, failed = self._ending.popleft()
-        job.journaled_ended(failed_write, failed)
+        job, done = self._ending.popleft()
+        job.journaled_ended()
         return done
 
     def _wait(self, job: CommitJob) -> None:
         """Return when the commit has ended, or goes another way; `done` is called later."""
-        while any(job is each for each, *_ in (*self._gathered, *self._running, *self._ending)):
+        while any(job is each for each, _ in (*self._gathered, *self._running, *self._ending)):
             self._go_on()
 
     def _go_on(self) -> None:
