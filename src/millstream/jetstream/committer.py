@@ -20,6 +20,7 @@ from millstream.jetstream.compactor import Compactor
 from millstream.jetstream.eraser import Eraser
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.worker_job import WorkerJob
+from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _STARTS_AT_ONCE: Final = 64  # commits that are begun before others have their turn
+_LONGEST_STEP_NS: Final = 2_000_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
@@ -109,7 +111,10 @@ class _Running(WorkerJob):
 
     def begin_journaled(self) -> Journaled | None:
         """See ``CommitJob``."""
-        return self.commit.begin_journaled()
+        try:
+            return self.commit.begin_journaled()
+        except StoreError:
+            return None  # the other way tells why
 
     def was_synced(self) -> None:
         """See ``CommitJob``."""
@@ -239,10 +244,13 @@ class Committer:
     def _run(self) -> None:
         """Begin commits, some at a time: there may be thousands, and others want their turn."""
         self._planned = False
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
         for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
             if stream in self._dirty:
                 del self._dirty[stream]
                 guard.alone("beginning a commit", self._start, stream)
+                if self._world.steady_ns() > end:  # it made a file, for one thing
+                    break
         if self._dirty and not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
@@ -304,8 +312,10 @@ class Committer:
 
     def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
         """Put the end of a commit off that has erased content, while the journal has a copy of it."""
+        if running.error is not None or not running.commit.work.overwrites:
+            return False
         journal, key = self._world.journal, stream.journal_key
-        if running.error is not None or not running.commit.work.overwrites or not journal.holds(key):
+        if not journal.holds(key):
             return False
         journal.synced(key)
         journal.when_released(key, lambda: self._world.call_soon(lambda: self._ended(stream, running, None)))
@@ -320,6 +330,7 @@ class Committer:
             stream.commit_failed(running.error)
             return False
         self._end(stream, running.commit)
+        running.commit.parts = []  # the journal may keep the job for a while, and needs no buffers
         stream.commit_durable()
         return True
 

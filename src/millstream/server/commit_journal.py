@@ -29,7 +29,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import guard
 from millstream.store.commit_journal import (
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from millstream.jetstream.ports import CommitJob
-    from millstream.store.commit import Journaled
 
 _log = logging.getLogger("millstream.server")
 
@@ -64,7 +63,17 @@ _SYNCS_AT_ONCE: Final = 4
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
 _ENDS_AT_ONCE: Final = 32  # commits whose publishers are answered before others have their turn
+_LONGEST_STEP_S: Final = 0.002
 _REST_S: Final = 60.0  # after a journal could not be made
+
+
+class _Taken(NamedTuple):
+    """A commit that is to be written."""
+
+    job: CommitJob
+    done: Done
+    descriptor: int  # of the log's own file
+    entry: Entry
 
 
 class _Journal:
@@ -111,10 +120,10 @@ class CommitJournal:
         self._writer: JournalWriter | None = None
         self._active: _Journal | None = None
         self._other: _Journal | None = None  # turned; or waiting for its turn
-        self._gathered: list[tuple[CommitJob, Done]] = []
+        self._gathered: list[_Taken] = []
         self._planned = False
-        self._running: list[tuple[CommitJob, Done]] = []
-        self._ending: deque[tuple[CommitJob, Done]] = deque()
+        self._running: list[_Taken] = []
+        self._ending: deque[_Taken] = deque()
         self._turn_wanted = False
         self._table: array[int] = array("q")
         self._to_sync: deque[bytes] = deque()  # logs of the other journal
@@ -140,7 +149,12 @@ class CommitJournal:
             return False
         if self._active is None and not self._is_wanted():
             return False
-        self._gathered.append((job, done))
+        part = job.begin_journaled()
+        if part is None:
+            return False
+        data = part.data[0] if len(part.data) == 1 else b"".join(part.data)
+        entry = Entry(job.journal_key, part.segment, part.base, data)
+        self._gathered.append(_Taken(job, done, part.descriptor, entry))
         job.begun(lambda: self._wait(job))
         if not self._planned and not self._running and self._active is not None:
             self._planned = True
@@ -164,51 +178,41 @@ class CommitJournal:
         journal = self._journal_with_room()
         if journal is None:
             while self._gathered:
-                self._turn_down(*self._gathered.pop())
+                self._turn_down(self._gathered.pop())
             return
-        jobs, self._gathered = self._gathered, []
-        entries: list[Entry] = []
-        parts: list[Journaled] = []
         room = min(self._size - journal.end, _MOST_OF_A_BATCH) - ALIGNMENT
-        for position, (job, done) in enumerate(jobs):
-            room -= job.size + _ENTRY_OVERHEAD
+        count = 0
+        for taken in self._gathered:
+            room -= len(taken.entry.data) + _ENTRY_OVERHEAD
             if room < 0:
-                self._gathered = jobs[position:]
                 break
-            part = _part_of(job)
-            if part is None:
-                self._turn_down(job, done)
-                continue
-            data = part.data[0] if len(part.data) == 1 else b"".join(part.data)
-            entries.append(Entry(job.journal_key, part.segment, part.base, data))
-            parts.append(part)
-            self._running.append((job, done))
-        if entries:
-            self._write(journal, entries, parts)
+            count += 1
+        self._running, self._gathered = self._gathered[:count], self._gathered[count:]
+        self._write(journal)
 
-    def _turn_down(self, job: CommitJob, done: Done) -> None:
-        """Have a commit run its own way: it needs more than a journal can do, or there is no room."""
-        job.turned_down()
+    def _turn_down(self, taken: _Taken) -> None:
+        """Have a commit run its own way: the journal has no room, or something could not be written."""
+        taken.job.turned_down()
         try:
-            self._submit(job.run, done)
+            self._submit(taken.job.run, taken.done)
         except Exception as error:
-            self._loop.call_soon(self._run_turn, done, error)
+            self._loop.call_soon(self._run_turn, taken.done, error)
 
-    def _write(self, journal: _Journal, entries: list[Entry], parts: list[Journaled]) -> None:
+    def _write(self, journal: _Journal) -> None:
         self._order += 1
-        batch = encode_batch(self._order, entries)
-        table = array("q", bytes(8 * COLUMNS * len(parts)))
+        batch = encode_batch(self._order, [taken.entry for taken in self._running])
+        table = array("q", bytes(8 * COLUMNS * len(self._running)))
         at = 0
-        for part, entry, start in zip(parts, entries, batch.starts, strict=True):
-            table[at] = part.descriptor
+        for taken, start in zip(self._running, batch.starts, strict=True):
+            table[at] = taken.descriptor
             table[at + 1] = start
-            table[at + 2] = len(entry.data)
-            table[at + 3] = part.base
+            table[at + 2] = len(taken.entry.data)
+            table[at + 3] = taken.entry.base
             at += COLUMNS
+            journal.keys.add(taken.entry.key)
         self._table = table
         position = journal.end
         journal.end += len(batch.data)
-        journal.keys.update(entry.key for entry in entries)
         assert self._writer is not None
         self._writer.begin(journal.descriptor, batch.data, position, table)
         if self._turn_timer is None:
@@ -225,35 +229,38 @@ class CommitJournal:
         assert self._writer is not None
         assert self._active is not None
         failed = self._writer.failed
-        jobs, self._running = self._running, []
-        for number, (job, done) in enumerate(jobs):
+        written, self._running = self._running, []
+        for number, taken in enumerate(written):
             if failed or self._table[number * COLUMNS + 4]:
-                self._turn_down(job, done)  # the other way works, or tells why not
+                self._turn_down(taken)  # the other way works, or tells why not
             else:
-                self._active.unsynced[job.journal_key] = job
-                self._ending.append((job, done))
+                self._active.unsynced[taken.entry.key] = taken.job
+                self._ending.append(taken)
         if failed:
             _log.error("the commit journal cannot be written: %s", os.strerror(failed))
         if failed or self._turn_wanted:
-            self._turn()  # nothing may be written behind a batch that may not be there
+            self._turn()
         self._begin()
 
     def _end_some(self) -> None:
         self.ending = True
+        end = self._loop.time() + _LONGEST_STEP_S
         for _ in range(min(len(self._ending), _ENDS_AT_ONCE)):
             guard.alone("the end of a commit", self._end_one(), None)
+            if self._loop.time() > end:
+                break
         self.ending = False
         if self._ending:
             self._loop.call_soon(self._run_turn, self._end_some)
 
     def _end_one(self) -> Done:
-        job, done = self._ending.popleft()
-        job.journaled_ended()
-        return done
+        taken = self._ending.popleft()
+        taken.job.journaled_ended()
+        return taken.done
 
     def _wait(self, job: CommitJob) -> None:
         """Return when the commit has ended, or goes another way; `done` is called later."""
-        while any(job is each for each, _ in (*self._gathered, *self._running, *self._ending)):
+        while any(job is taken.job for taken in (*self._gathered, *self._running, *self._ending)):
             self._go_on()
 
     def _go_on(self) -> None:
@@ -455,13 +462,6 @@ class CommitJournal:
             else:
                 _discard(journal.path, journal.descriptor)
         self._active = self._other = None
-
-
-def _part_of(job: CommitJob) -> Journaled | None:
-    try:
-        return job.begin_journaled()
-    except Exception:  # the other way tells why
-        return None
 
 
 def _discard(path: str, descriptor: int) -> None:
