@@ -344,7 +344,8 @@ class Committer:
                 self._world.journal.synced(stream.journal_key)
         elif not commit.journaled:
             self._sync_later(stream)
-        self.tidy(stream)
+        if not (commit.only_appends and _is_whole(stream.log)):
+            self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
         """Take what was removed from the stream off the disk, by and by."""
@@ -353,6 +354,8 @@ class Committer:
 
     def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
         """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        if commit.untidy is None and not self._untidy:
+            return
         reason = str(commit.untidy) if commit.untidy is not None else ""
         if reason != self._untidy.get(stream, ""):
             self._untidy[stream] = reason
@@ -411,3 +414,11 @@ class Committer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_whole(log: Log) -> bool:
+    """Tell whether a log has one segment, from which nothing was removed: there is nothing to tidy up."""
+    if len(log.segments) != 1:
+        return False
+    segment = log.segments[0]
+    return segment.live == segment.count

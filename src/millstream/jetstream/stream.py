@@ -260,7 +260,7 @@ class Stream:
         self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
 
     def before_commit(self) -> Callable[[], None] | None:
-        return self.account.before_commit(self)
+        return self.account.before_commit(self) if self.config.sources else None
 
     def commit_waits(self) -> None:
         self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
@@ -289,7 +289,8 @@ class Stream:
         after, self._durable_after = self._durable_after, []
         outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
-        guard.alone("telling of damage", self.notice_damage)
+        if len(self.log.losses.damages) != self._damages_told:
+            guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
@@ -300,7 +301,8 @@ class Stream:
         if acks.count:
             self.world.acknowledge(self._ack_start, acks)
         guard.alone("keeping the limits of a stream", self.retention.committed)
-        guard.alone("delivering what was committed", self.consumers.committed)
+        if len(self.consumers):
+            guard.alone("delivering what was committed", self.consumers.committed)
         for callback in after:
             guard.alone("what follows a commit", callback)
         for told in outcome:

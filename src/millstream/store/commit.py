@@ -90,6 +90,7 @@ class Commit:
         self.last_seq = last_seq
         self.work = work
         self.running = False
+        self.only_appends = False  # it takes nothing away and seals nothing
         self.synced = False  # whether ``run`` did more than write
         self.journaled = False  # durable by a commit journal, and only written to its own file
         self._plain: tuple[Segment, RecordBuffer] | None = None

@@ -168,7 +168,8 @@ class LogWriting(LogReading):
             return None
         if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
-        if self._removing or self._erasing or self._floor:
+        removes = bool(self._removing or self._erasing or self._floor)
+        if removes:
             self._log_removals()
         changed = self._changed()
         work, self._work = self._work, Work()
@@ -180,6 +181,7 @@ class LogWriting(LogReading):
         self._doubt = False
         self._tidying = False
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
+        self._commit.only_appends = not removes and work.is_nothing()
         return self._commit
 
     def _changed(self) -> list[Segment]:

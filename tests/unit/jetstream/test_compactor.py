@@ -188,3 +188,18 @@ def test_after_a_failure_the_disk_is_left_alone_for_a_minute() -> None:
     for _ in range(20):
         site.world.advance(1)
     assert packed(site.disk)
+
+
+def test_many_streams_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    streams = [site.create(f"S{number}") for number in range(150)]
+    compactor = site.account.committer.compactor
+    looked: list[object] = []
+    monkeypatch.setattr(compactor, "_begin", looked.append)
+    for stream in streams:
+        compactor.consider(stream)
+    compactor._look()
+    assert len(looked) == 64
+    compactor._look()
+    compactor._look()
+    assert looked == streams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from stream_kit import NO_SPACE, Site
@@ -151,3 +152,24 @@ def test_many_streams_are_synced_at_once_when_a_server_starts() -> None:
     assert len(again.account.streams) == 20
     assert asked == ["store/streams"]
     assert [path for path in site.disk.syncs if path.endswith(".log")] == []
+
+
+def test_commits_of_many_streams_begin_some_at_a_time() -> None:
+    site = Site()
+    for number in range(200):
+        site.create(f"S{number}")
+    begun: list[int] = []
+    start = site.account.committer._start
+    site.account.committer._start = lambda stream: (begun.append(len(steps)), start(stream))[1]  # type: ignore[method-assign]
+    steps: list[None] = []
+    soon = site.world.call_soon
+
+    def call_soon(callback: Callable[[], None]) -> None:
+        soon(lambda: (steps.append(None), callback())[1])
+
+    site.world.call_soon = call_soon  # type: ignore[method-assign]
+    for number in range(200):
+        site.world.send(f"s{number}.a".encode(), b"1", reply=b"me")
+    site.world.settle()
+    assert len(site.sent(b"me")) == 200
+    assert max(begun.count(step) for step in set(begun)) <= 64

@@ -101,6 +101,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._count(-1, consumer.config)
         if not self._by_name:
             self.stream.log.gone = None
+            self.stream.log.keeps_recent = False
 
     def _count(self, change: int, config: ConsumerConfig) -> None:
         self.count += change * (not config.direct)
