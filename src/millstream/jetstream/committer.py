@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_STARTS_AT_ONCE: Final = 64  # commits that are begun before others have their turn
-_LONGEST_STEP_NS: Final = 2_000_000
+_STARTS_AT_ONCE: Final = 256  # commits that are begun before others have their turn
+_LONGEST_STEP_NS: Final = 3_000_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 

@@ -62,8 +62,8 @@ _TURN_AFTER_S: Final = 10.0
 _SYNCS_AT_ONCE: Final = 4
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
-_ENDS_AT_ONCE: Final = 32  # commits whose publishers are answered before others have their turn
-_LONGEST_STEP_S: Final = 0.002
+_ENDS_AT_ONCE: Final = 256  # commits whose publishers are answered before others have their turn
+_LONGEST_STEP_S: Final = 0.003
 _REST_S: Final = 60.0  # after a journal could not be made
 
 

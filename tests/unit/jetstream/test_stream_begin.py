@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from stream_kit import NO_SPACE, Site
 
+from millstream.jetstream import committer
 from millstream.jsapi.enums import StorageType
 
 CREATE = b"$JS.API.STREAM.CREATE.S"
@@ -154,7 +156,8 @@ def test_many_streams_are_synced_at_once_when_a_server_starts() -> None:
     assert [path for path in site.disk.syncs if path.endswith(".log")] == []
 
 
-def test_commits_of_many_streams_begin_some_at_a_time() -> None:
+def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "_STARTS_AT_ONCE", 64)
     site = Site()
     for number in range(200):
         site.create(f"S{number}")
