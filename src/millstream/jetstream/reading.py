@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from millstream.store.errors import StoreError
-from millstream.store.record import WHOLE, Kind, Record
+from millstream.store.record import Record
 from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -117,15 +117,4 @@ def read(log: Log, seq: int, record: Record) -> bool:
 
 
 def _read(log: Log, seq: int, record: Record) -> bool:
-    if log.get(seq, record):
-        return True
-    segment = log.segment_of(seq)
-    if segment is None or seq > log.committed or segment.file is None:
-        return False
-    ordinal = segment.first_not_below(seq)
-    if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
-        return False
-    offset = segment.offset_at(ordinal)
-    data = segment.file.read(offset, segment.size_of(ordinal))
-    whole = record.read(data, 0, len(data), True, offset) == WHOLE
-    return whole and record.seq == seq and record.kind <= Kind.HEADERS
+    return log.get(seq, record) or log.peek_removed(seq, record)

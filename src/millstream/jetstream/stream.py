@@ -380,13 +380,11 @@ class Stream:
 
     def size_of_stored(self, seq: int) -> int:
         """What a message that is there adds to ``bytes``."""
-        segment = self.log.segment_of(seq)
-        ordinal = segment.ordinal_of(seq) if segment is not None else -1
-        if segment is None or ordinal < 0:
+        size = self.log.size_of(seq)
+        if size == 0:
             return 0
-        size = segment.size_of(ordinal)
         if self.in_memory:
-            return size - 10 - (4 if segment.has_headers(ordinal) else 0)
+            return size - 10 - (4 if self.log.has_headers(seq) else 0)
         return size + 4
 
     def bytes(self) -> int:

@@ -14,7 +14,7 @@ cdef class Log(LogWriting):
     cpdef adopt(self, Segment segment)
     @cython.locals(segment=Segment, target=Segment, ordinal=Py_ssize_t)
     cpdef settle(self)
-    @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long")
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long", found=Record)
     cpdef bint remove(self, unsigned long long seq) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
     cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
@@ -28,8 +28,11 @@ cdef class Log(LogWriting):
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, size=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1
     cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
-    @cython.locals(size=Py_ssize_t)
     cdef _forget(self, Segment segment, Py_ssize_t ordinal)
+    cdef _discount(
+        self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,
+        bytes subject,
+    )
     cdef unsigned long long _following(self, Segment segment, unsigned long long seq) except 0
     @cython.locals(found="unsigned long long")
     cdef _advance_first(self, unsigned long long seq)

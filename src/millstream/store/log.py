@@ -77,12 +77,18 @@ class Log(LogWriting):
         floor = max([segment.floor for segment in self.segments], default=0)
         if floor:
             self.remove_below(floor)
-        for segment in list(self.segments):
-            for seq in segment.removals.to_list():
-                target = self.segment_of(seq)
-                ordinal = target.ordinal_of(seq) if target is not None else -1
-                if target is not None and ordinal >= 0:
-                    self._forget(target, ordinal)
+        removed: list[int] = []
+        for segment in self.segments:
+            removed += segment.removals.to_list()
+        removed.sort()  # so that the tables of each segment are loaded once
+        for seq in removed:
+            target = self.segment_of(seq)
+            if target is None or not target.base_seq <= seq <= target.last_seq:
+                continue
+            self.load(target)
+            ordinal = target.ordinal_of(seq)
+            if ordinal >= 0:
+                self._forget(target, ordinal)
         for segment in list(self.segments):
             self._retire(segment)
         self._floor = 0
@@ -96,14 +102,20 @@ class Log(LogWriting):
         segment = self.segment_of(seq)
         if segment is None:
             return False
-        ordinal = segment.ordinal_of(seq)
         is_first = seq == self.first_seq
+        if is_first:  # those behind it follow, more often than not
+            self.load(segment)
+        ordinal = self._seek(segment, seq, self._scratch)
         if ordinal < 0:
             if is_first and self.messages:
                 self._advance_first(seq)  # the disk could not be read when it was looked for
             return False
         after = self._following(segment, seq) if is_first else 0  # which may fail: before anything changes
-        self._forget(segment, ordinal)
+        if segment.loaded:
+            self._forget(segment, ordinal)
+        else:
+            found = self._scratch
+            self._discount(segment, ordinal, seq, found.size, found.header_size > 0, found.subject())
         self._removing.append(seq)
         if is_first:
             self.first_seq = after
@@ -183,14 +195,17 @@ class Log(LogWriting):
         segment = self.segment_of(seq)
         if segment is None:
             return False
-        ordinal = segment.ordinal_of(seq)
+        record = Record()
+        ordinal = self._seek(segment, seq, record)
         if ordinal < 0:
             return False
-        record = Record()
-        if not self._look(segment, ordinal, record):
+        if not segment.loaded:
+            offset = self._stretch + record.start
+        elif self._look(segment, ordinal, record):
+            offset = segment.offset_at(ordinal)
+        else:
             return False
-        offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-        self.overwrite(segment, offset, erased_record(seq, record.timestamp, size, offset))
+        self.overwrite(segment, offset, erased_record(seq, record.timestamp, record.size, offset))
         self._erasing.append(seq)
         return self.remove(seq)
 
@@ -202,13 +217,25 @@ class Log(LogWriting):
         self._work.overwrites.append(Overwrite(segment, offset, data))
 
     def _forget(self, segment: Segment, ordinal: int) -> None:
+        """Take a live message out of every count; the tables of its segment are loaded."""
+        self._discount(
+            segment,
+            ordinal,
+            segment.seq_at(ordinal),
+            segment.size_of(ordinal),
+            segment.has_headers(ordinal),
+            segment.subject_at(ordinal),
+        )
+
+    def _discount(
+        self, segment: Segment, ordinal: int, seq: int, size: int, has_headers: bool, subject: bytes
+    ) -> None:
         """Take a live message out of every count."""
-        size = segment.size_of(ordinal)
-        if segment.has_headers(ordinal):
+        if has_headers:
             self.with_headers -= 1
-        self.index.discount(segment.subject_at(ordinal), segment.seq_at(ordinal))
+        self.index.discount(subject, seq)
         if self.gone is not None:
-            self.gone.append(segment.seq_at(ordinal))
+            self.gone.append(seq)
         segment.mark_removed(ordinal, size)
         self._last_node = None
         self.messages -= 1
