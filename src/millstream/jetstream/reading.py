@@ -82,18 +82,7 @@ def next_of(log: Log, seq: int, pattern: bytes) -> int:
 
 def first_at_or_after(log: Log, timestamp: int) -> int:
     """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
-    record = Record()
-    low, high = log.first_seq, log.committed + 1  # what is not durable yet is younger than all that is
-    while low < high:
-        middle = (low + high) // 2
-        seq = log.next_seq(middle)
-        if seq and seq < high and log.get(seq, record) and record.timestamp < timestamp:
-            low = seq + 1
-        else:
-            high = middle
-    if timestamp > log.last_timestamp:
-        return log.last_seq + 1
-    return log.next_seq(low) or log.last_seq + 1
+    return log.seq_at_time(timestamp) or log.last_seq + 1
 
 
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:

@@ -55,9 +55,8 @@ cdef class LogReading:
     cdef bint _are_many(self, unsigned long long seq) noexcept
     @cython.locals(points=Waypoints)
     cdef bint _meets_live(self, Segment segment, unsigned long long seq) except -1
-    @cython.locals(
-        index=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t
-    )
+    cdef bytes _read_stretch(self, Segment segment, Waypoints points, Py_ssize_t index)
+    @cython.locals(index=Py_ssize_t, size=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t _walk(
         self, Segment segment, Waypoints points, unsigned long long seq, Record record
     ) except -3
@@ -65,9 +64,14 @@ cdef class LogReading:
     cpdef unsigned long long next_seq(self, unsigned long long seq) except? 0
     @cython.locals(
         segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
-        lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
+        lowest="unsigned long long", highest="unsigned long long", wanted=bytes, near="unsigned long long",
     )
     cpdef unsigned long long next_match(self, unsigned long long seq, bytes pattern) except? 0
+    @cython.locals(
+        points=Waypoints, record=Record, index=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t,
+        live=bint,
+    )
+    cdef unsigned long long _match_near(self, Segment segment, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(
         segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
         lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
@@ -81,7 +85,7 @@ cdef class LogReading:
     cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
     @cython.locals(
         points=Waypoints, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, index=Py_ssize_t, data=bytes,
-        start=Py_ssize_t, at=Py_ssize_t,
+        at=Py_ssize_t,
     )
     cdef unsigned long long _seq_at_time(self, Segment segment, long long timestamp, Record record) except? 0
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t)

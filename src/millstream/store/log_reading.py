@@ -22,6 +22,7 @@ from millstream.store.record import WHOLE, Record
 from millstream.store.segment import Segment
 from millstream.store.tables import Tables
 from millstream.store.waypoints import Waypoints
+from millstream.subjects.match import matches
 
 _WHOLE = WHOLE
 _NOT_THERE = -1
@@ -158,25 +159,29 @@ class LogReading:
         index = points.before(seq)
         if index < 0:
             return _NOT_THERE
-        start = points.start(index)
-        size = points.end(index) - start
-        data: bytes = self.tables.file(segment).read(start, size)
+        data = self._read_stretch(segment, points, index)
+        size = points.end(index) - self._stretch
         ordinal = points.ordinals.at(index)
         at = 0
         while at < size:
-            if record.read(data, at, len(data), True, start) != _WHOLE:
+            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
                 return _LOST
             if record.is_numbered():
                 if record.seq >= seq:
                     break
                 ordinal += 1
             at += record.size
-        self._stretch = start
         self._ordinal = ordinal
         if at >= size:
             return _NOT_THERE
         self._met = record.seq
         return ordinal if record.seq == seq else _NOT_THERE
+
+    def _read_stretch(self, segment: Segment, points: Waypoints, index: int) -> bytes:
+        """The bytes from a waypoint to the next one; `_stretch` is where they begin."""
+        self._stretch = points.start(index)
+        data: bytes = self.tables.file(segment).read(self._stretch, points.end(index) - self._stretch)
+        return data
 
     def _meets_live(self, segment: Segment, seq: int) -> bool:
         """Whether a walk to `seq` in a segment with gaps ends at a message that is live: `_met`."""
@@ -226,13 +231,41 @@ class LogReading:
                 continue
             if segment.base_seq > highest:
                 return 0
-            self.load(segment)
+            if not segment.loaded:
+                near = self._match_near(segment, seq, pattern)
+                if near:
+                    return near
+                self.load(segment)
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
             ordinal = segment.next_match(segment.first_not_below(seq), wanted)
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
+        return 0
+
+    def _match_near(self, segment: Segment, seq: int, pattern: bytes) -> int:
+        """The next match, if it lies in the same stretch as `seq`; 0 if the tables have to be asked."""
+        points = segment.waypoints
+        if points is None or self._are_many(seq):
+            return 0
+        index = points.before(max(seq, segment.base_seq))
+        if index < 0:
+            return 0
+        record = self._scratch
+        data = self._read_stretch(segment, points, index)
+        ordinal = points.ordinals.at(index)
+        at = 0
+        while at < len(data):
+            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
+                return 0
+            if record.is_numbered():
+                live = record.is_message() and not segment.is_removed(ordinal)
+                if live and record.seq >= seq and matches(record.subject(), pattern):
+                    self._last_sought = record.seq
+                    return record.seq
+                ordinal += 1
+            at += record.size
         return 0
 
     def last_match(self, seq: int, pattern: bytes) -> int:
@@ -303,33 +336,28 @@ class LogReading:
         points = segment.waypoints
         if points is None or points.offsets.count == 0:
             return 0
-        file = self.tables.file(segment)
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
-        data, start, at = b"", 0, 0
         while low < high:
             middle = (low + high) // 2
-            start = points.start(middle)
-            data = file.read(start, points.end(middle) - start)
-            if record.read(data, 0, len(data), True, start) != _WHOLE:
+            data = self._read_stretch(segment, points, middle)
+            if record.read(data, 0, len(data), True, self._stretch) != _WHOLE:
                 return 0
             if record.timestamp < timestamp:
                 low = middle + 1
             else:
                 high = middle
         index = low - 1 if low else 0
-        start = points.start(index)
-        data = file.read(start, points.end(index) - start)
-        while at < len(data):
-            if record.read(data, at, len(data), True, start) != _WHOLE:
-                return 0
-            if record.is_numbered() and record.timestamp >= timestamp:
-                return record.seq
-            at += record.size
-        if low >= points.offsets.count:
-            return segment.last_seq + 1
-        start = points.start(low)
-        data = file.read(start, points.end(low) - start)
-        return record.seq if record.read(data, 0, len(data), True, start) == _WHOLE else 0
+        while index < points.offsets.count:  # in this stretch, or it is the first message of the next
+            data = self._read_stretch(segment, points, index)
+            at = 0
+            while at < len(data):
+                if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
+                    return 0
+                if record.is_numbered() and record.timestamp >= timestamp:
+                    return record.seq
+                at += record.size
+            index += 1
+        return segment.last_seq + 1
 
     def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
         low, high = 0, segment.count

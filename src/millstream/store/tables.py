@@ -1,4 +1,4 @@
-"""The tables of sealed segments: brought in for whatever goes over many messages, dropped when there are many.
+"""The tables of sealed segments: loaded for whatever goes over many messages, dropped when there are many.
 
 Files are opened when they are read; a log keeps a bounded number of them open.  Used by the thread that
 appends, and by no other.

@@ -89,6 +89,8 @@ def test_what_waypoints_find_is_what_tables_find(gaps: bool, stride: int) -> Non
             (each for each in expected if each * 10**9 >= timestamp), default=0
         )
     assert gaps or not any(segment.loaded for segment in log.segments[:-1])
+    for seq in sequences:
+        assert log.next_match(seq, b"*.1") == other.next_match(seq, b"*.1")
 
 
 @pytest.mark.parametrize("gaps", [False, True])
