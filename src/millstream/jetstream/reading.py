@@ -82,7 +82,9 @@ def next_of(log: Log, seq: int, pattern: bytes) -> int:
 
 def first_at_or_after(log: Log, timestamp: int) -> int:
     """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
-    return log.seq_at_time(timestamp) or log.last_seq + 1
+    if timestamp > log.last_timestamp:
+        return log.last_seq + 1
+    return log.seq_at_time(max(timestamp, 0)) or log.last_seq + 1
 
 
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:

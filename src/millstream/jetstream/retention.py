@@ -40,7 +40,19 @@ class Retention:
     def limited(self) -> bool:
         """Whether storing a message may remove another, or be refused."""
         config = self._stream.config
-        return config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+        return self.whole_limited or config.max_msgs_per_subject > 0
+
+    @property
+    def whole_limited(self) -> bool:
+        """Whether there is a limit for all messages together."""
+        return self._stream.config.max_msgs > 0 or self._stream.config.max_bytes > 0
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether `refusal` may have a reason: a limit of each subject alone makes room for what is new."""
+        config = self._stream.config
+        by_subject = config.discard_new_per_subject and config.max_msgs_per_subject > 0
+        return config.discard is DiscardPolicy.NEW and (self.whole_limited or by_subject)
 
     # -- before storing ---------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
-from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import LARGEST_SEQ
@@ -147,6 +147,7 @@ class Stream:
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
         self.ingest.limit = self.retention.stored if self.retention.limited else None
+        self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.straight = not (
             self.failure
             or self.transform
@@ -158,7 +159,7 @@ class Stream:
             or config.allow_batched
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
-            or (self.retention.limited and config.discard is DiscardPolicy.NEW)
+            or self.retention.may_refuse
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )

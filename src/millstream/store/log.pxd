@@ -1,5 +1,6 @@
 cimport cython
 
+from millstream.store.index cimport SubjectNode
 from millstream.store.log_writing cimport LogWriting
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
@@ -25,7 +26,9 @@ cdef class Log(LogWriting):
         lowest="unsigned long long", highest="unsigned long long",
     )
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
-    @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, size=Py_ssize_t, record=Record)
+    @cython.locals(node=SubjectNode)
+    cdef _remove_known(self, bytes subject, unsigned long long below)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1
     cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
     cdef _forget(self, Segment segment, Py_ssize_t ordinal)

@@ -22,7 +22,7 @@ from millstream.store.compaction import Compaction
 from millstream.store.compression import Compression
 from millstream.store.erasure import Erasure
 from millstream.store.errors import StoreError
-from millstream.store.filters import bounds, wanted_subjects
+from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.log_writing import LogWriting
 from millstream.store.losses import MOST_LISTED, Damage
@@ -166,9 +166,13 @@ class Log(LogWriting):
     def remove_matching(self, pattern: bytes, below: int) -> int:
         """Take away every message under `pattern` whose sequence is below `below`; how many."""
         before = self.messages
+        if is_literal(pattern):
+            self._remove_known(pattern, below)
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if below > highest + 1:
             below = highest + 1
+        if lowest >= below:
+            return before - self.messages
         try:
             for segment in self.segments[self.position_of(lowest) :]:
                 if segment.base_seq >= below:
@@ -189,6 +193,14 @@ class Log(LogWriting):
             if self.messages != before:
                 self._advance_first(self.first_seq)
         return before - self.messages
+
+    def _remove_known(self, subject: bytes, below: int) -> None:
+        """Take messages of a subject away as long as the index knows which one is the first."""
+        node = self.index.find(subject)
+        while node is not None and node.first_exact and node.first < below:
+            if not self.remove(node.first):
+                return
+            node = self.index.find(subject)
 
     def erase(self, seq: int) -> bool:
         """Remove a message; the next commit also overwrites its content on disk."""
