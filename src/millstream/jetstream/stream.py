@@ -8,7 +8,7 @@ answered when the commit that has their message is done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from millstream.jetstream.direct import DirectGet
 from millstream.jetstream.fast_batch import FastBatches
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.publishing import Publishing
-from millstream.jetstream.retention import Retention
+from millstream.jetstream.retention import Retention, run_steps
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
@@ -359,14 +359,33 @@ class Stream:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
+        return run_steps(self.purge_in_steps(subject, below, keep))
+
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Generator[None, None, int]:
+        """The same, with a turn for others between two steps; what comes meanwhile is kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
-        purged = self.retention.purge(subject, below, keep)
+        if subject == b">":
+            subject = None
+        steps = self.retention.purge_in_steps(subject, below, keep)
+        while True:
+            if subject is None:
+                self.log.gone = None  # consumers are told the first sequence that is left
+            try:
+                next(steps)
+            except StopIteration as end:
+                purged: int = end.value
+                break
+            self.consumers.purged(subject)
+            self.account.committer.dirty(self)
+            yield
+            if self.account.streams.get(self.name) is not self:
+                raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
         self.consumers.purged(subject)
-        self._purged = self._purged or not (below or keep or subject not in (None, b">"))
+        self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
 

@@ -26,6 +26,7 @@ from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.log_writing import LogWriting
 from millstream.store.losses import MOST_LISTED, Damage
+from millstream.store.numbers import Numbers
 from millstream.store.record import Kind, Record, erased_record
 from millstream.store.rewriting import Rewriting
 from millstream.store.segment import Segment
@@ -136,10 +137,7 @@ class Log(LogWriting):
                     reached = segment.base_seq
                     self.load(segment)
                     reached = seq
-                    ordinal = segment.next_live(0)
-                    while ordinal < segment.count and segment.seq_at(ordinal) < seq:
-                        self._forget(segment, ordinal)
-                        ordinal = segment.next_live(ordinal + 1)
+                    self._forget_range(segment, 0, segment.first_not_below(seq), None)
                 self._retire(segment)
         finally:  # if a part cannot be read, what lies before it is gone
             if self.messages != before:
@@ -183,11 +181,13 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
+                end = segment.first_not_below(below)
                 ordinal = segment.next_match(0, wanted)
-                while ordinal < segment.count and segment.seq_at(ordinal) < below:
+                start = ordinal
+                while ordinal < end:
                     self._removing.append(segment.seq_at(ordinal))
-                    self._forget(segment, ordinal)
                     ordinal = segment.next_match(ordinal + 1, wanted)
+                self._forget_range(segment, start, end, wanted)
                 self._retire(segment)
         finally:
             if self.messages != before:
@@ -201,6 +201,24 @@ class Log(LogWriting):
             if not self.remove(node.first):
                 return
             node = self.index.find(subject)
+
+    def after(self, seq: int, most: int) -> int:
+        """The end of a stretch of the log that begins with `seq` and has at most so many messages."""
+        segment = self.segment_of(seq)
+        if segment is None or seq > segment.last_seq:
+            return self.last_seq + 1
+        return min(segment.last_seq + 1, seq + most)
+
+    def seq_behind(self, count: int) -> int:
+        """The sequence of the message with `count` others before it; the next to be given out if none."""
+        for segment in self.segments:
+            if count >= segment.live:
+                count -= segment.live
+                continue
+            if not segment.knows_seqs():
+                self.load(segment)
+            return segment.seq_at(segment.nth_live(0, count))
+        return self.last_seq + 1
 
     def erase(self, seq: int) -> bool:
         """Remove a message; the next commit also overwrites its content on disk."""
@@ -252,6 +270,30 @@ class Log(LogWriting):
         self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
+
+    def _forget_range(self, segment: Segment, start: int, end: int, wanted: bytes | None) -> None:
+        """Take live messages out of every count: those of wanted subjects, of which none is left before."""
+        if start >= end:
+            return
+        if self.gone is not None:
+            ordinal = start
+            while ordinal < end:
+                ordinal = (
+                    segment.next_live(ordinal) if wanted is None else segment.next_match(ordinal, wanted)
+                )
+                if ordinal < end:
+                    self.gone.append(segment.seq_at(ordinal))
+                ordinal += 1
+        below = segment.seq_at(end) if end < segment.count else segment.last_seq + 1
+        counts = Numbers(4, bytes(4 * segment.subjects.count))
+        live, live_bytes = segment.live, segment.live_bytes
+        self.with_headers -= segment.remove_range(start, end, wanted, counts)
+        self.messages -= live - segment.live
+        self.record_bytes -= live_bytes - segment.live_bytes
+        self._last_node = None
+        for number in range(counts.count):
+            if counts.at(number):
+                self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
 
     def _following(self, segment: Segment, seq: int) -> int:
         """What is the first message when `seq`, which is in `segment`, is gone."""

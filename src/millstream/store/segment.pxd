@@ -96,6 +96,13 @@ cdef class Segment:
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
+    @cython.locals(
+        subject_of=Numbers, flags="const unsigned char*", known=Py_ssize_t, ordinal=Py_ssize_t,
+        value="unsigned int", number=Py_ssize_t, with_headers=Py_ssize_t,
+    )
+    cpdef Py_ssize_t remove_range(self, Py_ssize_t start, Py_ssize_t end, bytes wanted, Numbers counts) except -1
+    @cython.locals(ordinal=Py_ssize_t)
+    cpdef Py_ssize_t nth_live(self, Py_ssize_t start, Py_ssize_t count) noexcept
     @cython.locals(whole=Py_ssize_t, rest=int)
     cpdef mark_all_removed(self)
     cpdef Py_ssize_t exposed(self) noexcept

@@ -330,6 +330,36 @@ class Segment:
         self.live -= 1
         self.live_bytes -= size
 
+    def remove_range(self, start: int, end: int, wanted: bytes | None, counts: Numbers) -> int:
+        """Mark the live ordinals from `start` to before `end` removed, if their subjects are wanted.
+
+        Adds how many there were to each subject's number in `counts`; returns how many of them have headers.
+        """
+        with_headers = 0
+        subject_of = self.subject_of
+        flags = b"" if wanted is None else wanted
+        known = self.subjects.count if wanted is None else len(wanted)
+        for ordinal in range(start, end):
+            value = subject_of.at(ordinal)
+            number = value & _SUBJECT_MASK
+            if number >= known or (wanted is not None and not flags[number]) or self.is_removed(ordinal):
+                continue
+            self.mark_removed(ordinal, self.size_of(ordinal))
+            counts.set(number, counts.at(number) + 1)
+            if value & _HEADER_BIT:
+                with_headers += 1
+        return with_headers
+
+    def nth_live(self, start: int, count: int) -> int:
+        """The ordinal of the live message that has `count` live ones from `start` on before it."""
+        ordinal = self.next_live(start)
+        if self.removed is None:
+            return min(ordinal + count, self.count)
+        while count > 0 and ordinal < self.count:
+            ordinal = self.next_live(ordinal + 1)
+            count -= 1
+        return ordinal
+
     def mark_all_removed(self) -> None:
         if self.live:
             whole, rest = self.count >> 3, self.count & 7
