@@ -1,5 +1,8 @@
 cimport cython
 
+from millstream.store.numbers cimport Numbers
+from millstream.store.subject_list cimport SubjectList
+
 @cython.final
 @cython.no_gc
 cdef class SubjectNode:
@@ -22,6 +25,8 @@ cdef class SubjectIndex:
     cpdef count_one(self, SubjectNode node, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef add_many(self, bytes subject, unsigned long long count, unsigned long long first, unsigned long long last)
+    @cython.locals(number=Py_ssize_t)
+    cpdef add_sums(self, SubjectList names, Numbers counts, Numbers firsts, Numbers lasts)
     @cython.locals(node=SubjectNode)
     cpdef discount(self, bytes subject, unsigned long long seq)
     @cython.locals(node=SubjectNode)

@@ -11,6 +11,9 @@ lower bound (`first_exact` is False) and ``log`` looks the real one up when some
 
 from collections.abc import Iterator
 
+from millstream.store.numbers import Numbers
+from millstream.store.subject_list import SubjectList
+
 
 class SubjectNode:
     """One token; and, if `count` is not zero, the subject that ends here."""
@@ -75,6 +78,11 @@ class SubjectIndex:
         if node.count == 1:
             node.first = first
         node.count += count - 1
+
+    def add_sums(self, names: SubjectList, counts: Numbers, firsts: Numbers, lasts: Numbers) -> None:
+        """The same for each subject of a segment."""
+        for number in range(names.count):
+            self.add_many(names.at(number), counts.at(number), firsts.at(number), lasts.at(number))
 
     def discount(self, subject: bytes, seq: int) -> None:
         """One message less."""

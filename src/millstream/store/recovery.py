@@ -168,8 +168,8 @@ class Recovery:
         tables, stride = summary.tables, self._log.tables.stride
         segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
         segment.unload()
-        for each in summary.subjects:
-            self._log.index.add_many(each.subject, each.count, each.first, each.last)
+        sums = summary.subjects
+        self._log.index.add_sums(sums.names, sums.counts, sums.firsts, sums.lasts)
         return segment
 
     def _from_file(self, number: int, file: File, *, is_last: bool) -> Segment:
@@ -195,10 +195,7 @@ class Recovery:
                 self._tail = self._tail or gap
             segment.sealed = True
         self._make_durable(segment)
-        for index, subject in enumerate(segment.subjects):
-            self._log.index.add_many(
-                subject, segment.counts.at(index), segment.firsts.at(index), segment.lasts.at(index)
-            )
+        self._log.index.add_sums(segment.subjects, segment.counts, segment.firsts, segment.lasts)
         return segment
 
     def _make_durable(self, segment: Segment) -> None:

@@ -88,7 +88,8 @@ class Tables:
     def _summary(self, segment: Segment) -> Summary | None:
         """Its summary, if it is still the one that was there when the log was opened."""
         try:
-            found = decode(self._fs.read_all(summary_path(self._folder, segment.number)))
+            data = self._fs.read_all(summary_path(self._folder, segment.number))
+            found = decode(data, names_checked=True)
         except StoreError:
             return None
         if found is None or found.number != segment.number or found.log_size != segment.size:
