@@ -28,7 +28,7 @@ compiled: collect  ## every test on the compiled build; the + shows its output a
 	+$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 interpreted: collect  ## the tests of compiled packages on the interpreted build
-	MILLSTREAM_PURE=1 $(BIN)/pytest -n 2 --dist loadgroup $(INTERPRETED)
+	MILLSTREAM_PURE=1 $(BIN)/pytest -n 1 $(INTERPRETED)
 
 test-pure: build dev  ## every test on the interpreted build
 	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup

@@ -18,7 +18,12 @@ def begin(folder: Path) -> subprocess.Popen[str]:
     """Start a server and return when our code runs: before, the interpreter has Ctrl-C to itself."""
     command = [sys.executable, "-m", "millstream", "serve", "-a", "127.0.0.1", "-p", "-1", "-js"]
     process = subprocess.Popen(
-        [*command, "-sd", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, "-sd", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A shell lets jobs in the background ignore Ctrl-C, and so would Python.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + PATIENCE_S
     seen = 0
