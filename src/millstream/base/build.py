@@ -43,6 +43,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.waypoints",
     "millstream.store.segment",
     "millstream.store.summary",
+    "millstream.store.filters",
     "millstream.store.scan",
     "millstream.store.log_reading",
     "millstream.store.log_writing",

@@ -17,7 +17,7 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
     first = max(first, log.first_seq)
     if first > last or not log.messages:
         return 0
-    if b">" in patterns:
+    if any(log.index.is_covered_by(pattern) for pattern in patterns):
         patterns = ()
     if patterns:
         known = _count_by_index(log, first, last, patterns)

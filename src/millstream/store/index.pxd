@@ -31,5 +31,7 @@ cdef class SubjectIndex:
     cpdef discount(self, bytes subject, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef discount_many(self, bytes subject, unsigned long long count, unsigned long long below)
+    @cython.locals(node=SubjectNode, token=bytes)
+    cpdef bint is_covered_by(self, bytes pattern) except -1
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
     cpdef _prune(self, list path, list tokens)

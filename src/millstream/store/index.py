@@ -136,6 +136,17 @@ class SubjectIndex:
         self._root = SubjectNode()
         self.subjects = 0
 
+    def is_covered_by(self, pattern: bytes) -> bool:
+        """Whether every subject falls under `pattern`, as far as its tokens up to a ``>`` tell."""
+        node = self._root
+        for token in pattern.split(b"."):
+            if token == b">":
+                return node.children is not None and not node.count
+            if node.count or node.children is None or len(node.children) != 1 or token not in node.children:
+                return False
+            node = node.children[token]
+        return not node.children
+
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
         """Every subject under `pattern`, with its node, in no order.
 
