@@ -12,7 +12,7 @@ INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store sub
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench soak fuzz sanitized clean
+.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -49,6 +49,9 @@ fmt: dev
 bench: build dev  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks streams
+
+bench-scale: build dev  ## what grows with size, against nats-server; every row at two sizes
+	$(BIN)/python -m benchmarks.scale_reads
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 	$(BIN)/python tests/compat/js_config/record_configs.py

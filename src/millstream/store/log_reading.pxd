@@ -85,7 +85,7 @@ cdef class LogReading:
     cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
     @cython.locals(
         points=Waypoints, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, index=Py_ssize_t, data=bytes,
-        at=Py_ssize_t,
+        at=Py_ssize_t, moment="long long",
     )
     cdef unsigned long long _seq_at_time(self, Segment segment, long long timestamp, Record record) except? 0
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t)

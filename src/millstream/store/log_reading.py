@@ -339,10 +339,14 @@ class LogReading:
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
         while low < high:
             middle = (low + high) // 2
-            data = self._read_stretch(segment, points, middle)
-            if record.read(data, 0, len(data), True, self._stretch) != _WHOLE:
-                return 0
-            if record.timestamp < timestamp:
+            moment = points.time(middle)
+            if moment == 0:
+                data = self._read_stretch(segment, points, middle)
+                if record.read(data, 0, len(data), True, self._stretch) != _WHOLE:
+                    return 0
+                moment = record.timestamp
+                points.note_time(middle, moment)
+            if moment < timestamp:
                 low = middle + 1
             else:
                 high = middle

@@ -8,6 +8,7 @@ cdef class Waypoints:
     cdef readonly Numbers offsets
     cdef readonly Numbers ordinals
     cdef readonly Numbers seqs
+    cdef Numbers _times
     cdef Py_ssize_t _size
 
     @cython.locals(
@@ -16,5 +17,7 @@ cdef class Waypoints:
     )
     cpdef _choose(self, Numbers offsets, Numbers seqs, Py_ssize_t size, Py_ssize_t stride)
     cpdef Py_ssize_t before(self, unsigned long long seq) noexcept
+    cpdef long long time(self, Py_ssize_t index) noexcept
+    cpdef note_time(self, Py_ssize_t index, long long timestamp)
     cpdef Py_ssize_t start(self, Py_ssize_t index) noexcept
     cpdef Py_ssize_t end(self, Py_ssize_t index) noexcept

@@ -8,6 +8,7 @@ which sequence it has and how long it is, with a checksum, so nothing is believe
     offset    where the record of a message begins
     ordinal   of that message
     sequence  of that message; only if there are gaps, otherwise it is `base_seq` + ordinal
+    time      of that message, once somebody has looked for a time near it
 """
 
 from millstream.store.numbers import Numbers
@@ -24,6 +25,7 @@ class Waypoints:
         self.offsets = Numbers(4)
         self.ordinals = Numbers(4)
         self.seqs: Numbers | None = None if seqs is None else Numbers(8)
+        self._times: Numbers | None = None  # in nanoseconds; 0: not known yet
         self._size = size
         self._choose(offsets, seqs, size, stride)
 
@@ -48,6 +50,16 @@ class Waypoints:
         if seq < self.base_seq:
             return -1
         return self.ordinals.first_not_below(seq - self.base_seq + 1) - 1
+
+    def time(self, index: int) -> int:
+        """When the message at a waypoint was stored, if that was noted; otherwise 0."""
+        return self._times.at(index) if self._times is not None else 0
+
+    def note_time(self, index: int, timestamp: int) -> None:
+        """Remember when it was stored."""
+        if self._times is None:
+            self._times = Numbers(8, bytes(8 * self.offsets.count))
+        self._times.set(index, max(timestamp, 0))
 
     def start(self, index: int) -> int:
         """Where the stretch of a waypoint begins in the file."""
