@@ -35,15 +35,15 @@ _numbers = itertools.count(1)
 _STARTS = 10
 
 
-def run_to_end(start: Callable[[], Any]) -> Any:
-    """Run a streaming query to its end, and again if Spark did not wait for Python: it gives it ten seconds.
+def run_to_end(start: Callable[[], Any], wait: Callable[[Any], None] | None = None) -> Any:
+    """Run a streaming query to its end, or as `wait` says, and again if Spark did not wait for Python: it gives it ten seconds.
 
     That is what `millstream pipeline` does, and what anybody has to do on a machine that is busy enough.
     """
     for _ in range(_STARTS):
         query = start()
         try:
-            query.awaitTermination()
+            query.awaitTermination() if wait is None else wait(query)
             return query
         except StreamingQueryException as error:
             if not passing_cause(error, worked=False):

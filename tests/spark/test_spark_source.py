@@ -150,16 +150,15 @@ def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpo
     source = spark.readStream.format("jetstream").options(
         **lab.options(stream, startingOffsets="earliest", maxOffsetsPerTrigger="5")
     )
-    query = (
+    writer = (
         source.load()
         .select("seq")
         .writeStream.format("memory")
         .queryName(name)
         .option("checkpointLocation", checkpoint)
-        .start()
     )
+    query = run_to_end(writer.start, lambda query: query.processAllAvailable())
     try:
-        query.processAllAvailable()
         batch = query.lastProgress.batchId
         lab.fill(stream, 3)
         query.processAllAvailable()
