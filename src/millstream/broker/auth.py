@@ -22,10 +22,11 @@ import binascii
 import hmac
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 import bcrypt
+import msgspec
+from msgspec.structs import replace
 
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
@@ -55,8 +56,7 @@ class AuthOptionError(MillstreamError):
     """Users that contradict each other or name what is not there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """What a client showed, and where it came in."""
 
     user: str = ""
@@ -69,8 +69,7 @@ class Credentials:
     peer: PeerNames | None = None  # the names in its verified certificate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who a client turned out to be."""
 
     user: str = ""  # name, nkey or a stand-in for a token, as monitoring shows it
@@ -120,8 +119,7 @@ class Candidate:
         return self.identity if self._check is None or self._check() else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Simple:
+class _Simple(msgspec.Struct, frozen=True):
     """The credentials of a listener that knows no users, and who clients without any become."""
 
     username: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from millstream.base.errors import MillstreamError
 
@@ -49,8 +50,7 @@ class UnreadableCertificate(MillstreamError):
     """A certificate that cannot be parsed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerNames:
+class PeerNames(msgspec.Struct, frozen=True):
     """The names in one certificate."""
 
     emails: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from millstream.arrow.options import LOOPBACK, ArrowOptions
 from millstream.broker.options import (
@@ -92,9 +93,7 @@ def _some(settings: Settings, names: Sequence[str]) -> dict[str, Any]:
 
 def _apply_overrides(settings: Settings, overrides: Overrides, notes: Notes) -> None:
     given = {
-        name: value
-        for name in Overrides.__dataclass_fields__
-        if (value := getattr(overrides, name)) is not None
+        name: value for name in Overrides.__struct_fields__ if (value := getattr(overrides, name)) is not None
     }
     tls_flags = {name: given.pop(name) for name in list(given) if name.startswith("tls")}
     for name in given:

@@ -9,9 +9,10 @@ Not here: which fields there are (config.schema and its parts), how results depe
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
+
+import msgspec
 
 from millstream.base.suggestions import did_you_mean
 from millstream.config.duration import parse_duration
@@ -21,8 +22,7 @@ from millstream.config.tree import Block, Entry, Value
 Reader: TypeAlias = Callable[[Entry, Notes], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One setting.  Without `into` the reader gives a dict of several results."""
 
     names: tuple[str, ...]  # the documented spelling first

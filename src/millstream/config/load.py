@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.config.assemble import assemble
 from millstream.config.digest import config_digest
@@ -13,8 +15,7 @@ from millstream.config.parser import parse_file
 from millstream.config.schema import read_settings
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     options: ServerOptions
     warnings: tuple[ConfigWarning, ...] = ()
 

@@ -1,7 +1,9 @@
 """Who may connect and what they may do: users, permissions and the authorization block."""
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.base.nkeys import NkeyError, check_user_key
 from millstream.broker.options import (
@@ -35,8 +37,7 @@ _NO_PROXIES = unsupported("proxies in front of clients", harmless=(False,))
 _LONG_TIMEOUT_S = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizationBlock:
+class AuthorizationBlock(msgspec.Struct, frozen=True, kw_only=True):
     username: str = ""
     password: str = ""
     token: str = ""

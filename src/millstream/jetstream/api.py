@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from millstream.base import guard
 from millstream.base.complaints import Complaints
@@ -93,8 +94,7 @@ _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """One request on its way."""
 
     endpoint: str
@@ -104,8 +104,7 @@ class _Call:
     request: Request
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(msgspec.Struct):
     """Requests that wait for a commit."""
 
     limit: int

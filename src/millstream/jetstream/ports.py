@@ -7,8 +7,9 @@ chunk of input is processed, and acknowledgements leave a commit at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.outlet import Outlet
@@ -17,8 +18,7 @@ from millstream.protocol.replies import Replies
 from millstream.store.record import RecordBuffer
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A request to the API, or any other message that JetStream listens for."""
 
     subject: bytes

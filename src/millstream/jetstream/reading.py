@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from millstream.store.errors import StoreError
 from millstream.store.record import WHOLE, Kind, Record
@@ -30,8 +31,7 @@ _EVERYTHING = (b"", b">")
 _FEW_SUBJECTS: Final = 1024
 
 
-@dataclass(slots=True)
-class Later:
+class Later(msgspec.Struct):
     """An answer that can be given after the next commit of a stream."""
 
     stream: Stream

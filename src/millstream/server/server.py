@@ -9,7 +9,6 @@ Runs in the event loop it is started in.  ``BlockingServer`` brings a thread and
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 import random
@@ -17,6 +16,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec.structs import replace
 
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
@@ -63,12 +64,12 @@ class Server:
             options = load(config) if config is not None else ServerOptions()
             broker = options.broker
             if config is None:
-                broker = dataclasses.replace(broker, host=host, port=port if port else -1)
-            options = dataclasses.replace(options, broker=broker)
+                broker = replace(broker, host=host, port=port if port else -1)
+            options = replace(options, broker=broker)
             if monitor and not options.monitor.enabled:
-                options = dataclasses.replace(options, monitor=MonitorOptions(host=host, http_port=-1))
+                options = replace(options, monitor=MonitorOptions(host=host, http_port=-1))
             if store_dir is not None:
-                options = dataclasses.replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
+                options = replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
         self.options = options
         self.started_ns = 0
         self.configured_ns = 0  # when the options in force were loaded
@@ -328,7 +329,7 @@ class Server:
 
 def _stored_in(folder: str, options: ServerOptions) -> JetStreamOptions:
     accounts = options.jetstream.accounts or {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
-    return dataclasses.replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
+    return replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
 
 
 def _reachable(host: str) -> str:

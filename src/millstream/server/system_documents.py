@@ -6,7 +6,6 @@ The documents themselves are made where HTTP gets them from, in ``server.monitor
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -37,8 +36,7 @@ class NoAnswer(MillstreamError):
     """There is nothing to say: the asker hears nothing, as if it had asked another server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """What can be asked for.
 
     `build` gets the server, the options and the name of the account that it is about (empty: all);

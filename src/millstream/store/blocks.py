@@ -14,8 +14,8 @@ Not here: reading and writing files of it (``block_file``), and when that is don
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
+import msgspec
 from cramjam import DecompressionError, lz4
 
 from millstream.store.checksum import crc32c
@@ -33,15 +33,14 @@ TRAILER_SIZE = _TRAILER.size
 _CHECKED_FROM = 8  # of a block: what the checksum covers begins here
 
 
-@dataclass(slots=True)
-class Index:
+class Index(msgspec.Struct):
     """Where blocks lie, in the order of what they hold."""
 
     size: int = 0  # of the uncompressed file
     block_size: int = BLOCK_SIZE  # what each block holds, but for the last
-    starts: list[int] = field(default_factory=list)  # place in the uncompressed file
-    places: list[int] = field(default_factory=list)  # place in this file
-    lengths: list[int] = field(default_factory=list)  # in this file, with the header
+    starts: list[int] = []  # place in the uncompressed file
+    places: list[int] = []  # place in this file
+    lengths: list[int] = []  # in this file, with the header
 
 
 def pack(start: int, data: bytes, place: int) -> bytes:

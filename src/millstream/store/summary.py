@@ -12,7 +12,8 @@ used (``_load``), since compiled code reads by them.  ``docs/formats/log.md`` ha
 """
 
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from millstream.base.buffer import GrowingBuffer
 from millstream.store.checksum import crc32c
@@ -31,8 +32,7 @@ _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
 
 
-@dataclass(slots=True)
-class SubjectSum:
+class SubjectSum(msgspec.Struct):
     """The messages of one subject in one segment, removed ones included."""
 
     subject: bytes
@@ -41,8 +41,7 @@ class SubjectSum:
     last: int
 
 
-@dataclass(slots=True)
-class Layout:
+class Layout(msgspec.Struct):
     """Where and how wide the tables are in the bytes of a summary."""
 
     data: bytes
@@ -54,8 +53,7 @@ class Layout:
     first_offset: int
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(msgspec.Struct):
     """The part that a restart needs, and the tables that a segment has while it is read."""
 
     number: int

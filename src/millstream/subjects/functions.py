@@ -9,9 +9,10 @@ Which tokens a transform has, and how they are put together, is in `subjects.tra
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
@@ -72,8 +73,7 @@ class TransformError(MillstreamError):
 Step = Callable[[list[bytes]], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A destination token that is a function, its arguments read but not yet placed."""
 
     name: str  # in small letters

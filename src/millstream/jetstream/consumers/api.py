@@ -11,7 +11,6 @@ they look at the level of the API that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -64,8 +63,7 @@ class Commits(Protocol):
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
 
 
-@dataclass(slots=True)
-class Durable:
+class Durable(msgspec.Struct):
     """An answer to give when a change is durable, perhaps under headers.
 
     Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +30,7 @@ _TYPES: Final = {ConnectionType.WEBSOCKET: "websocket"}
 _REDACTED: Final = "[REDACTED]"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """Now, on both clocks."""
 
     wall_ns: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,8 +61,7 @@ class Connz(msgspec.Struct, frozen=True, kw_only=True):
     connections: list[ConnectionInfo] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """The document without its list, and what belongs into it."""
 
     document: Connz

@@ -16,12 +16,12 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
 import h11
+import msgspec
 
 from millstream.base.descriptors import is_kept
 
@@ -34,15 +34,13 @@ _BACKLOG: Final = 1024
 _CHUNK: Final = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     method: str
     path: str  # as sent, before the question mark
     query: str  # as sent, after it
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """`body` is in parts, so that a long one need not be joined."""
 
     status: int
@@ -51,8 +49,7 @@ class Response:
     headers: Sequence[tuple[str, str]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """How long a client may take, in seconds."""
 
     head: float = 5.0  # from the first byte of a request to the last of its head
@@ -68,14 +65,13 @@ class _Gone(Exception):
     """The client has left, is too slow or said something that cannot be answered."""
 
 
-@dataclass(slots=True)
-class HttpServer:
+class HttpServer(msgspec.Struct):
     """Serves until it is stopped."""
 
     handle: Handler
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    _servers: list[asyncio.Server] = field(default_factory=list)
-    _clients: set[asyncio.Task[None]] = field(default_factory=set)
+    timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
+    _servers: list[asyncio.Server] = []
+    _clients: set[asyncio.Task[None]] = set()
 
     async def start(
         self,
