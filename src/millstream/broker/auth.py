@@ -19,12 +19,10 @@ worker thread when `Candidate.slow` says so.
 
 import base64
 import binascii
-import hmac
 import re
 from collections.abc import Callable
 from typing import Final
 
-import bcrypt
 import msgspec
 from msgspec.structs import replace
 
@@ -314,8 +312,13 @@ def is_bcrypt(password: str) -> bool:
 def passwords_match(configured: str, given: str) -> bool:
     """Whether `given` is the configured password; takes as long for a near miss as for any other."""
     secret = given.encode("utf-8", "surrogatepass")
+    # Here, because a server without passwords starts without them.
     if not is_bcrypt(configured):
+        import hmac
+
         return hmac.compare_digest(configured.encode("utf-8", "surrogatepass"), secret)
+    import bcrypt
+
     try:
         return bcrypt.checkpw(secret[:_BCRYPT_MAX_BYTES], configured.encode())
     except ValueError:  # it only looks like a hash

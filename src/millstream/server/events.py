@@ -19,15 +19,8 @@ from millstream.base.ids import nuid
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.observer import Observer
 from millstream.broker.options import GLOBAL_ACCOUNT
-from millstream.server.system_messages import (
-    account_connections,
-    connect_event,
-    disconnect_event,
-    trace_message,
-)
 from millstream.server.system_outbox import Outbox
 from millstream.server.system_requests import SystemRequests
-from millstream.server.system_statsz import StatszMessage, statistics
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,6 +30,7 @@ if TYPE_CHECKING:
     from millstream.broker.message_trace import MessageTrace
     from millstream.config.reload import ReloadPlan
     from millstream.server.server import Server
+    from millstream.server.system_messages import ServerInfo
 
 _FIRST_STATSZ_S: Final = 0.25
 _STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one goes on
@@ -107,7 +101,7 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             b"$SYS.ACCOUNT.%b.CONNECT" % connection.account.name.encode(),
-            lambda info: connect_event(info, connection),
+            lambda info: _connect_event(info, connection),
         )
 
     def client_moved(self, connection: Connection, previous: Account) -> None:
@@ -122,7 +116,7 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             b"$SYS.ACCOUNT.%b.DISCONNECT" % connection.account.name.encode(),
-            lambda info: disconnect_event(info, connection, reason.value),
+            lambda info: _disconnect_event(info, connection, reason),
         )
 
     def authentication_failed(self, connection: Connection) -> None:
@@ -132,10 +126,12 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             self._server_subject("CLIENT.AUTH.ERR"),
-            lambda info: disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE.value),
+            lambda info: _disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE),
         )
 
     def message_traced(self, account: Account, dest: bytes, trace: MessageTrace) -> None:
+        from millstream.server.system_messages import trace_message
+
         document = trace_message(self._outbox.server_info(), trace)
         self._outbox.answer(account, dest, document, trace.encoding)
 
@@ -150,7 +146,7 @@ class SystemEvents(Observer):
             self._outbox.announce(
                 account,
                 self._server_subject("STATSZ"),
-                lambda info: StatszMessage(server=info, statsz=statistics(self._server)),
+                lambda info: _heartbeat(info, self._server),
             )
 
     def _count_changed(self, account: Account) -> None:
@@ -187,7 +183,7 @@ class AccountCount:
             event_id = nuid()  # one event, on two subjects
             for subject in self._subjects:
                 self._outbox.announce(
-                    system, subject, lambda info: account_connections(info, self._account, event_id)
+                    system, subject, lambda info: _account_connections(info, self._account, event_id)
                 )
         # The timer is left alone and looks at the time itself: setting it for each client would cost more.
 
@@ -202,3 +198,30 @@ class AccountCount:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+# What makes the documents is imported with the first that somebody listens to: a server starts without it.
+
+
+def _connect_event(info: ServerInfo, connection: Connection) -> object:
+    from millstream.server.system_messages import connect_event
+
+    return connect_event(info, connection)
+
+
+def _disconnect_event(info: ServerInfo, connection: Connection, reason: CloseReason) -> object:
+    from millstream.server.system_messages import disconnect_event
+
+    return disconnect_event(info, connection, reason.value)
+
+
+def _account_connections(info: ServerInfo, account: Account, event_id: str) -> object:
+    from millstream.server.system_messages import account_connections
+
+    return account_connections(info, account, event_id)
+
+
+def _heartbeat(info: ServerInfo, server: Server) -> object:
+    from millstream.server.system_statsz import StatszMessage, statistics
+
+    return StatszMessage(server=info, statsz=statistics(server))

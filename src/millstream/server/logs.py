@@ -1,8 +1,6 @@
 """Logging: nats-server's line format for people and scripts, or one JSON object per line."""
 
-import json
 import logging
-import logging.handlers
 import os
 import sys
 import time
@@ -58,6 +56,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
+        import json
+
         return json.dumps(entry, ensure_ascii=False)
 
 
@@ -89,8 +89,10 @@ def set_up(options: LogOptions) -> logging.Handler:
 
 
 def _file_handler(options: LogOptions) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler
+
     try:
-        return logging.handlers.RotatingFileHandler(
+        return RotatingFileHandler(
             options.file,
             maxBytes=options.size_limit,
             backupCount=max(options.max_files - 1, 0) or (10_000 if options.size_limit else 0),

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
 
@@ -29,12 +29,14 @@ from millstream.broker.listener import Listener
 from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
 from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
-from millstream.config.reload import ReloadPlan
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
-from millstream.server.arrow import ArrowEndpoint
 from millstream.server.events import SystemEvents
 from millstream.server.jetstream_service import JetStreamService
-from millstream.server.monitor import Monitor
+
+if TYPE_CHECKING:
+    from millstream.config.reload import ReloadPlan
+    from millstream.server.arrow import ArrowEndpoint
+    from millstream.server.monitor.endpoint import Monitor
 
 _log = logging.getLogger("millstream.server")
 
@@ -200,6 +202,8 @@ class Server:
 
     async def _start_monitor(self) -> None:
         if self.options.monitor.enabled:
+            from millstream.server.monitor.endpoint import Monitor
+
             self._monitor = Monitor(self, self.options.monitor)
             await self._monitor.start()
             _log.info("Starting %s monitor on %s", self._monitor.scheme, self._monitor.address)
@@ -208,6 +212,8 @@ class Server:
         """Serve streams as Arrow, if there are streams to serve."""
         options = self.options.arrow
         if self._arrow is None and options.enabled and self.jetstream.engine is not None:
+            from millstream.server.arrow import ArrowEndpoint
+
             endpoint = ArrowEndpoint(self, options)
             endpoint.start()
             self._arrow = endpoint
