@@ -72,13 +72,18 @@ def check_user_key(public_key: str) -> None:
         raise NkeyError(f"the nkey of a user starts with 'U', not {public_key[0]!r}")
 
 
+def prepare() -> None:
+    """Import what ``verify`` needs, so that the first client does not wait for it."""
+    import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401
+
+
 def verify(public_key: str, signature: bytes, data: bytes) -> bool:
     """Whether `signature` over `data` was made by the owner of `public_key`.
 
     Something that is no signing key has no owner, so it is False rather than an error: this is
     asked about texts that a stranger sent.
     """
-    # Here, because most servers have no nkeys and start without it.
+    # Here, because most servers have no nkeys and start without them.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -151,6 +151,8 @@ class Authenticator:
         self._websocket_maps_certificates = websocket is not None and _maps(websocket.tls)
         self.required = authorization.required
         self.needs_nonce = bool(self._nkeys)
+        if self._nkeys:
+            nkeys.prepare()
         self.has_plain_passwords = any(
             user.password and not is_bcrypt(user.password)
             for user in self._users.values()

@@ -143,6 +143,8 @@ class Listener:
         options = self._broker.options.websocket
         if self._kind is not ConnectionType.WEBSOCKET or options is None:
             return None
+        # Both now, so that the first client does not wait for an import.
+        import millstream.broker.websocket  # noqa: F401
         from millstream.broker.websocket_upgrade import Upgrader
 
         return Upgrader(options)

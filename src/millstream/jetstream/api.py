@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,7 +21,6 @@ import msgspec
 from millstream.base import guard
 from millstream.base.complaints import Complaints
 from millstream.jetstream.api_level import beyond_ours
-from millstream.jetstream.archive.api import ArchiveApi
 from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
 from millstream.jetstream.ports import Request
 from millstream.jetstream.reading import Later, Steps
@@ -34,6 +34,7 @@ from millstream.subjects.overlap import TooManySteps
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
+    from millstream.jetstream.archive.api import ArchiveApi
     from millstream.jetstream.ports import World
 
 _log = logging.getLogger("millstream.jetstream")
@@ -45,6 +46,7 @@ Answer = responses.Response | Later | Steps | Durable | None
 
 _MOST_IN_STEPS: Final = 64  # requests that take long, which wait for each other
 _PREFIX: Final = b"$JS.API."
+_OF_ARCHIVES: Final = ("STREAM.SNAPSHOT.*", "STREAM.RESTORE.*")
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
     "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
@@ -132,8 +134,8 @@ class Api:
         self._listening = Listening(account.world, self.answer)
         streams = StreamApi(account, server_name, server_version, strict=strict)
         self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
-        self._archives = ArchiveApi(account, server_version, strict=strict)
-        self._of_archives = self._archives.handlers
+        self._make_archives = partial(_archive_api, account, server_version, strict=strict)
+        self._archives: ArchiveApi | None = None
         self._handlers: dict[str, Handler] = {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
@@ -153,11 +155,12 @@ class Api:
 
     def stop(self) -> None:
         self._listening.stop()
-        self._archives.stop()
+        if self._archives is not None:
+            self._archives.stop()
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)
-        if not any(endpoint in each for each in (self._handlers, self._of_consumers, self._of_archives)):
+        if not any(endpoint in each for each in (self._handlers, self._of_consumers, _OF_ARCHIVES)):
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
@@ -170,9 +173,10 @@ class Api:
         of_consumers = self._of_consumers.get(call.endpoint)
         if of_consumers is not None:
             return of_consumers(call.name, call.request)
-        of_archives = self._of_archives.get(call.endpoint)
-        if of_archives is not None:
-            return of_archives(call.name, call.request)
+        if call.endpoint in _OF_ARCHIVES:
+            if self._archives is None:
+                self._archives = self._make_archives()
+            return self._archives.handlers[call.endpoint](call.name, call.request)
         _check_level(call.endpoint, call.request)
         return self._handlers[call.endpoint](call.name, call.request.payload)
 
@@ -399,3 +403,10 @@ def _check_level(endpoint: str, request: Request) -> None:
     """ApiError if a request asks for more than this server can do; not where it can do nothing anyway."""
     if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)
+
+
+def _archive_api(account: AccountJetStream, server_version: str, *, strict: bool) -> ArchiveApi:
+    """Return the handlers of snapshots and restores, which are imported with the first of them."""
+    from millstream.jetstream.archive.api import ArchiveApi
+
+    return ArchiveApi(account, server_version, strict=strict)

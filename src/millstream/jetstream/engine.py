@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +69,8 @@ class Engine:
         if self.options.max_file is not None:
             return self.options.max_file
         # What is stored already takes no free space: a full disk must not forbid what is there.
-        return shutil.disk_usage(self.folder).free * 3 // 4 + _size_of(self.folder)
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize * 3 // 4 + _size_of(self.folder)
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""

@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import Final
 
@@ -127,6 +126,8 @@ def claim(store_dir: str) -> str:
 
 def default_folder() -> str:
     """Where streams live if nobody said where: the same place after a restart, and not nats-server's."""
+    import tempfile
+
     return os.path.join(tempfile.gettempdir(), f"millstream-{os.geteuid()}")
 
 

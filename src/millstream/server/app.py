@@ -39,6 +39,7 @@ def run(options: ServerOptions) -> int:
     """
     handler = logs.set_up(options.log)
     raise_soft_limit()
+    gc.freeze()  # what was imported stays: collections need not look at it
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -53,7 +54,6 @@ def run(options: ServerOptions) -> int:
         _log.critical("%s", system_reason(error))
         return 1
     finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
         _ignore_signals()
         loop.close()
         logs.take_down(handler)
@@ -61,6 +61,7 @@ def run(options: ServerOptions) -> int:
 
 async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
     server = Server(options=options)
+    server.imports_later = True
     process = options.process
     with contextlib.ExitStack() as files:
         if process.pid_file:

@@ -89,10 +89,10 @@ def set_up(options: LogOptions) -> logging.Handler:
 
 
 def _file_handler(options: LogOptions) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler
+    import logging.handlers
 
     try:
-        return RotatingFileHandler(
+        return logging.handlers.RotatingFileHandler(
             options.file,
             maxBytes=options.size_limit,
             backupCount=max(options.max_files - 1, 0) or (10_000 if options.size_limit else 0),

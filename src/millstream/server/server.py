@@ -30,6 +30,7 @@ from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionT
 from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
+from millstream.server import later
 from millstream.server.events import SystemEvents
 from millstream.server.jetstream_service import JetStreamService
 
@@ -87,6 +88,7 @@ class Server:
         self._stopping: asyncio.Task[None] | None = None
         self._failed_to_start = False
         self._stopped: asyncio.Event
+        self.imports_later = False  # what ``later`` lists; the process that is a server sets it
 
     # -- where it is ------------------------------------------------------------------------------
 
@@ -158,6 +160,8 @@ class Server:
         self._stopping = self._listener = self._websocket = self._monitor = None
         self._failed_to_start = False
         self._stopped = asyncio.Event()
+        if not self.imports_later:
+            later.load(later.modules_for(self.options))
         self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
             self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
@@ -185,6 +189,8 @@ class Server:
                 "store_dir of millstream.Server"
             )
         _log.info("Server is ready")
+        if self.imports_later:
+            loop.call_later(later.DELAY_S, later.load_in_thread, later.modules_for(self.options))
 
     def _announce(self) -> None:
         from millstream import BUILD, __version__

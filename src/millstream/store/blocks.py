@@ -16,7 +16,6 @@ from __future__ import annotations
 import struct
 
 import msgspec
-from cramjam import DecompressionError, lz4
 
 from millstream.store.checksum import crc32c
 
@@ -45,6 +44,8 @@ class Index(msgspec.Struct):
 
 def pack(start: int, data: bytes, place: int) -> bytes:
     """A block that holds `data`, which stands at `start`, to be written at `place`."""
+    from cramjam import lz4  # here: streams without compression do without it
+
     stored = bytes(lz4.compress_block(data, store_size=False))
     if len(stored) >= len(data):
         stored = data  # as it is: that can be told by its size
@@ -61,6 +62,8 @@ def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
     stored = data[BLOCK_HEADER_SIZE : BLOCK_HEADER_SIZE + stored_size]
     if stored_size == raw_size:
         return start, stored
+    from cramjam import DecompressionError, lz4
+
     try:
         raw = bytes(lz4.decompress_block(stored, output_len=raw_size))
     except DecompressionError:

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Callable
 from enum import Enum
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -35,10 +36,15 @@ _SPELLINGS: Final = {
     "split": "[sS]plit",
     "random": "[rR]andom",
 }
-_CALLS: Final = {
-    name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
-    for name, spelling in _SPELLINGS.items()
-}
+
+
+@cache
+def _calls() -> dict[str, re.Pattern[str]]:
+    """Return what a call of each function looks like."""
+    return {
+        name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
+        for name, spelling in _SPELLINGS.items()
+    }
 
 
 class Fault(Enum):
@@ -169,7 +175,7 @@ def compile_call(call: Call, positions: list[int], generator: random.Random) -> 
 
 
 def _parse(token: str) -> tuple[str, list[str]] | None:
-    for name, pattern in _CALLS.items():
+    for name, pattern in _calls().items():
         found = pattern.search(token)
         if found is not None:
             return name, _SEPARATOR.split(found[1])
