@@ -14,6 +14,7 @@ for one whose creation was interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -122,6 +123,13 @@ def claim(store_dir: str) -> str:
             _log.warning("%s has no %s, but all it holds is Millstream's: it is marked again", folder, MARK)
         fs.replace(os.path.join(folder, MARK), _MARK_TEXT)
     return folder
+
+
+def prepare(store_dir: str) -> None:
+    """Make and mark a new folder, ahead of ``claim``, in any thread; ``claim`` says what is wrong with it."""
+    if not os.path.lexists(os.path.join(store_dir or default_folder(), "jetstream", MARK)):
+        with contextlib.suppress(StoreError):
+            claim(store_dir)
 
 
 def default_folder() -> str:

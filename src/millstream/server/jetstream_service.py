@@ -6,6 +6,7 @@ The engine is imported when it is switched on: a server without it starts withou
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.clock import SystemClock
@@ -49,9 +50,12 @@ class JetStreamService:
         options = self._server.options.jetstream
         if not options.enabled:
             return
+        preparing = _prepare_folder(options.store_dir)
         from millstream.jetstream.engine import Engine
         from millstream.server.workers import Workers
 
+        if preparing is not None:
+            preparing.join()
         broker = self._server.broker
         self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit")
         self.engine = Engine(
@@ -126,6 +130,18 @@ class JetStreamService:
             self._map_domain(options)
             self.engine.reconfigure(options)
             self._refuse_others(self.engine)
+
+
+def _prepare_folder(store_dir: str) -> threading.Thread | None:
+    """Make a new folder durable in a thread, so that the engine is imported while the disk is at it."""
+    from millstream.jetstream import store_folder
+
+    thread = threading.Thread(target=store_folder.prepare, args=(store_dir,), name="millstream-folder")
+    try:
+        thread.start()
+    except RuntimeError:  # the system has no more of them: the engine does it
+        return None
+    return thread
 
 
 def _is_whole_api(imported: Import) -> bool:

@@ -190,7 +190,7 @@ class Server:
             )
         _log.info("Server is ready")
         if self.imports_later:
-            loop.call_later(later.DELAY_S, later.load_in_thread, later.modules_for(self.options))
+            self.broker.turns.later(later.DELAY_S, later.load_in_thread, later.modules_for(self.options))
 
     def _announce(self) -> None:
         from millstream import BUILD, __version__
