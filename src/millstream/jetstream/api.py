@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,10 +21,8 @@ import msgspec
 from millstream.base import guard
 from millstream.base.complaints import Complaints
 from millstream.jetstream.api_level import beyond_ours
-from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
 from millstream.jetstream.ports import Request
-from millstream.jetstream.reading import Later, Steps
-from millstream.jetstream.stream_api import StreamApi
+from millstream.jetstream.reading import Commits, Durable, Later, Steps
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
     from millstream.jetstream.archive.api import ArchiveApi
+    from millstream.jetstream.consumers import api as consumers_api
     from millstream.jetstream.ports import World
 
 _log = logging.getLogger("millstream.jetstream")
@@ -132,11 +131,25 @@ class Api:
         self._full = Complaints(_log)
         self._in_steps: deque[tuple[_Call, Steps]] = deque()  # the first one is under way
         self._listening = Listening(account.world, self.answer)
-        streams = StreamApi(account, server_name, server_version, strict=strict)
-        self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
-        self._make_archives = partial(_archive_api, account, server_version, strict=strict)
+        self._server_name = server_name
+        self._server_version = server_version
+        self._strict = strict
         self._archives: ArchiveApi | None = None
-        self._handlers: dict[str, Handler] = {
+
+    # The handlers are imported with the first request: a server starts without them.
+
+    @cached_property
+    def _of_consumers(self) -> dict[str, consumers_api.Handler]:
+        from millstream.jetstream.consumers.api import ConsumerApi
+
+        return ConsumerApi(self._account, self._server_version, strict=self._strict).handlers
+
+    @cached_property
+    def _handlers(self) -> dict[str, Handler]:
+        from millstream.jetstream.stream_api import StreamApi
+
+        streams = StreamApi(self._account, self._server_name, self._server_version, strict=self._strict)
+        return {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
             "STREAM.UPDATE.*": streams.update,
@@ -160,7 +173,7 @@ class Api:
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)
-        if not any(endpoint in each for each in (self._handlers, self._of_consumers, _OF_ARCHIVES)):
+        if not endpoint:
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
@@ -175,7 +188,9 @@ class Api:
             return of_consumers(call.name, call.request)
         if call.endpoint in _OF_ARCHIVES:
             if self._archives is None:
-                self._archives = self._make_archives()
+                from millstream.jetstream.archive.api import ArchiveApi
+
+                self._archives = ArchiveApi(self._account, self._server_version, strict=self._strict)
             return self._archives.handlers[call.endpoint](call.name, call.request)
         _check_level(call.endpoint, call.request)
         return self._handlers[call.endpoint](call.name, call.request.payload)
@@ -403,10 +418,3 @@ def _check_level(endpoint: str, request: Request) -> None:
     """ApiError if a request asks for more than this server can do; not where it can do nothing anyway."""
     if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)
-
-
-def _archive_api(account: AccountJetStream, server_version: str, *, strict: bool) -> ArchiveApi:
-    """Return the handlers of snapshots and restores, which are imported with the first of them."""
-    from millstream.jetstream.archive.api import ArchiveApi
-
-    return ArchiveApi(account, server_version, strict=strict)

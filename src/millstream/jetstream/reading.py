@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -36,6 +36,25 @@ class Later(msgspec.Struct):
 
     stream: Stream
     finish: Callable[[], Response]
+
+
+class Commits(Protocol):
+    """What becomes durable by and by."""
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+
+
+class Durable(msgspec.Struct):
+    """An answer to give when a change is durable, perhaps under headers.
+
+    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    """
+
+    commits: Commits
+    response: Response
+    headers: bytes | None = None
+    then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
 
 
 # An answer that takes long: others have their turn between its steps.

@@ -161,7 +161,7 @@ class Server:
         self._failed_to_start = False
         self._stopped = asyncio.Event()
         if not self.imports_later:
-            later.load(later.modules_for(self.options))
+            later.load([*later.needed_at_once(self.options), *later.needed_later(self.options)])
         self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
             self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
@@ -190,7 +190,7 @@ class Server:
             )
         _log.info("Server is ready")
         if self.imports_later:
-            self.broker.turns.later(later.DELAY_S, later.load_in_thread, later.modules_for(self.options))
+            later.load_in_thread(self.options)
 
     def _announce(self) -> None:
         from millstream import BUILD, __version__

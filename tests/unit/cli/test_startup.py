@@ -37,6 +37,9 @@ NEVER_AT_THE_START = (
     "millstream.config.schema",
     "millstream.gateway",
     "millstream.jetstream.archive.api",
+    "millstream.jetstream.consumers.api",
+    "millstream.jetstream.stream",
+    "millstream.jetstream.stream_api",
     "millstream.server.arrow.clients",
     "millstream.server.jetstream_view",
     "millstream.server.monitor",
@@ -81,7 +84,10 @@ try:
 except ImportError:
     pass
 foundation = set(sys.modules)
+from millstream.server import later
 from millstream.server.server import Server
+
+later.load_in_thread = lambda options: None
 
 async def report(server):
     print(*(sys.modules.keys() - foundation), sep="\\n")

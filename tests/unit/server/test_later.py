@@ -19,18 +19,33 @@ from millstream.testing.patience import PATIENCE_S
 EVERYTHING = ServerOptions(jetstream=JetStreamOptions(enabled=True), arrow=ArrowOptions(enabled=True))
 
 
+def everything(options: ServerOptions) -> list[str]:
+    return [*later.needed_at_once(options), *later.needed_later(options)]
+
+
 def test_it_follows_what_is_switched_on() -> None:
     without_arrow = replace(EVERYTHING, arrow=ArrowOptions(enabled=False))
-    assert "millstream.server.system_answers" in later.modules_for(ServerOptions())
-    assert "millstream.jetstream.archive.api" not in later.modules_for(ServerOptions())
-    assert "millstream.jetstream.archive.api" in later.modules_for(without_arrow)
-    assert "millstream.server.arrow.clients" not in later.modules_for(without_arrow)
-    assert "millstream.server.arrow.clients" in later.modules_for(EVERYTHING)
+    assert "millstream.server.system_answers" in everything(ServerOptions())
+    assert not [each for each in everything(ServerOptions()) if each.startswith("millstream.jetstream")]
+    assert "millstream.jetstream.archive.api" in everything(without_arrow)
+    assert "millstream.server.arrow.clients" not in everything(without_arrow)
+    assert "millstream.server.arrow.clients" in everything(EVERYTHING)
 
 
-@pytest.mark.parametrize("name", later.modules_for(EVERYTHING))
+@pytest.mark.parametrize("name", everything(EVERYTHING))
 def test_every_module_can_be_imported(name: str) -> None:
     assert importlib.import_module(name)
+
+
+def test_all_parts_of_streams_are_there_when_the_first_stream_is_made() -> None:
+    code = (
+        "import sys\n"
+        "from millstream.jetstream import parts\n"
+        "from millstream.server import later\n"
+        f"later.load({list(later.needed_at_once(EVERYTHING))})\n"
+        "print(sorted(set(parts.PLACES.values()) - sys.modules.keys()))\n"
+    )
+    assert run(code) == ["[]"]
 
 
 def test_the_requests_that_are_listened_to_have_documents() -> None:
@@ -39,9 +54,9 @@ def test_the_requests_that_are_listened_to_have_documents() -> None:
 
 
 def test_no_thread_is_begun_when_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    later.load(later.modules_for(EVERYTHING))
+    later.load(everything(EVERYTHING))
     monkeypatch.setattr(threading, "Thread", None)  # cannot be called
-    later.load_in_thread(later.modules_for(EVERYTHING))
+    later.load_in_thread(EVERYTHING)
 
 
 def test_a_system_without_threads_imports_what_is_needed_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +64,8 @@ def test_a_system_without_threads_imports_what_is_needed_when_it_is(monkeypatch:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading, "Thread", refuse)
-    later.load_in_thread(["no.such.module"])
+    monkeypatch.setattr(later, "needed_later", lambda _: ["no.such.module"])
+    later.load_in_thread(EVERYTHING)
 
 
 IN_A_PROGRAM = """
@@ -59,7 +75,8 @@ from millstream.server import later
 
 async def use():
     async with Server(store_dir=sys.argv[1]) as server:
-        print([each for each in later.modules_for(server.options) if each not in sys.modules])
+        wanted = [*later.needed_at_once(server.options), *later.needed_later(server.options)]
+        print([each for each in wanted if each not in sys.modules])
 
 asyncio.run(use())
 """
@@ -72,7 +89,7 @@ from millstream.server.server import Server
 later.DELAY_S = 0.0
 
 async def report(server):
-    wanted = later.modules_for(server.options)
+    wanted = [*later.needed_at_once(server.options), *later.needed_later(server.options)]
     while not all(each in sys.modules for each in wanted):
         await asyncio.sleep(0.001)
     print("all")
@@ -84,9 +101,9 @@ main(["serve", "-a", "127.0.0.1", "-p", "-1", "-js", "-sd", sys.argv[1]])
 """
 
 
-def run(code: str, folder: Path) -> list[str]:
+def run(code: str, *arguments: Path) -> list[str]:
     ended = subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

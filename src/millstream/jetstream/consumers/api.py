@@ -11,7 +11,7 @@ they look at the level of the API that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jetstream.reading import Durable
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
@@ -52,28 +53,8 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Request
     from millstream.jetstream.stream import Stream
-    from millstream.store.errors import StoreError
 
 _IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
-
-
-class Commits(Protocol):
-    """What becomes durable by and by."""
-
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
-
-
-class Durable(msgspec.Struct):
-    """An answer to give when a change is durable, perhaps under headers.
-
-    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
-    """
-
-    commits: Commits
-    response: Response
-    headers: bytes | None = None
-    then: Callable[[], None] | None = None
-    undo: Callable[[], None] | None = None
 
 
 Answer = Response | Durable | None
