@@ -6,6 +6,7 @@ The documents themselves are made where HTTP gets them from, in ``server.monitor
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -36,7 +37,8 @@ class NoAnswer(MillstreamError):
     """There is nothing to say: the asker hears nothing, as if it had asked another server."""
 
 
-class Document(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Document:
     """What can be asked for.
 
     `build` gets the server, the options and the name of the account that it is about (empty: all);

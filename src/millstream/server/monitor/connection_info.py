@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,8 @@ _TYPES: Final = {ConnectionType.WEBSOCKET: "websocket"}
 _REDACTED: Final = "[REDACTED]"
 
 
-class Moment(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Moment:
     """Now, on both clocks."""
 
     wall_ns: int

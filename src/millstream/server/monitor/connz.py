@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,7 +62,8 @@ class Connz(msgspec.Struct, frozen=True, kw_only=True):
     connections: list[ConnectionInfo] | None
 
 
-class Selection(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Selection:
     """The document without its list, and what belongs into it."""
 
     document: Connz

@@ -16,12 +16,12 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
 import h11
-import msgspec
 
 from millstream.base.descriptors import is_kept
 
@@ -34,13 +34,15 @@ _BACKLOG: Final = 1024
 _CHUNK: Final = 64 * 1024
 
 
-class Request(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Request:
     method: str
     path: str  # as sent, before the question mark
     query: str  # as sent, after it
 
 
-class Response(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Response:
     """`body` is in parts, so that a long one need not be joined."""
 
     status: int
@@ -49,7 +51,8 @@ class Response(msgspec.Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
 
 
-class Timeouts(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Timeouts:
     """How long a client may take, in seconds."""
 
     head: float = 5.0  # from the first byte of a request to the last of its head
@@ -65,13 +68,14 @@ class _Gone(Exception):
     """The client has left, is too slow or said something that cannot be answered."""
 
 
-class HttpServer(msgspec.Struct):
+@dataclass(slots=True)
+class HttpServer:
     """Serves until it is stopped."""
 
     handle: Handler
-    timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
-    _servers: list[asyncio.Server] = []
-    _clients: set[asyncio.Task[None]] = set()
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    _servers: list[asyncio.Server] = field(default_factory=list)
+    _clients: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def start(
         self,

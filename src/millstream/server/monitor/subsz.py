@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,8 @@ class Subsz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     subscriptions_list: list[SubscriptionDetail] | None = None
 
 
-class Selection(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Selection:
     """The document without its list, and what belongs into it."""
 
     document: Subsz
