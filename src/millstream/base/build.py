@@ -39,6 +39,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.numbers",
     "millstream.store.index",
     "millstream.store.subject_list",
+    "millstream.store.waypoints",
     "millstream.store.segment",
     "millstream.store.summary",
     "millstream.store.scan",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from millstream.store.errors import StoreError
-from millstream.store.record import WHOLE, Kind, Record
+from millstream.store.record import Record
 from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -101,18 +101,9 @@ def next_of(log: Log, seq: int, pattern: bytes) -> int:
 
 def first_at_or_after(log: Log, timestamp: int) -> int:
     """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
-    record = Record()
-    low, high = log.first_seq, log.committed + 1  # what is not durable yet is younger than all that is
-    while low < high:
-        middle = (low + high) // 2
-        seq = log.next_seq(middle)
-        if seq and seq < high and log.get(seq, record) and record.timestamp < timestamp:
-            low = seq + 1
-        else:
-            high = middle
     if timestamp > log.last_timestamp:
         return log.last_seq + 1
-    return log.next_seq(low) or log.last_seq + 1
+    return log.seq_at_time(max(timestamp, 0)) or log.last_seq + 1
 
 
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
@@ -136,15 +127,4 @@ def read(log: Log, seq: int, record: Record) -> bool:
 
 
 def _read(log: Log, seq: int, record: Record) -> bool:
-    if log.get(seq, record):
-        return True
-    segment = log.segment_of(seq)
-    if segment is None or seq > log.committed or segment.file is None:
-        return False
-    ordinal = segment.first_not_below(seq)
-    if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
-        return False
-    offset = segment.offset_at(ordinal)
-    data = segment.file.read(offset, segment.size_of(ordinal))
-    whole = record.read(data, 0, len(data), True, offset) == WHOLE
-    return whole and record.seq == seq and record.kind <= Kind.HEADERS
+    return log.get(seq, record) or log.peek_removed(seq, record)

@@ -8,7 +8,7 @@ answered when the commit that has their message is done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +21,13 @@ from millstream.jetstream.direct import DirectGet
 from millstream.jetstream.fast_batch import FastBatches
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.publishing import Publishing
-from millstream.jetstream.retention import Retention
+from millstream.jetstream.retention import Retention, run_steps
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
-from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import LARGEST_SEQ
@@ -147,6 +147,7 @@ class Stream:
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
         self.ingest.limit = self.retention.stored if self.retention.limited else None
+        self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.straight = not (
             self.failure
             or self.transform
@@ -158,7 +159,7 @@ class Stream:
             or config.allow_batched
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
-            or (self.retention.limited and config.discard is DiscardPolicy.NEW)
+            or self.retention.may_refuse
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
@@ -358,14 +359,33 @@ class Stream:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
+        return run_steps(self.purge_in_steps(subject, below, keep))
+
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Generator[None, None, int]:
+        """The same, with a turn for others between two steps; what comes meanwhile is kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
-        purged = self.retention.purge(subject, below, keep)
+        if subject == b">":
+            subject = None
+        steps = self.retention.purge_in_steps(subject, below, keep)
+        while True:
+            if subject is None:
+                self.log.gone = None  # consumers are told the first sequence that is left
+            try:
+                next(steps)
+            except StopIteration as end:
+                purged: int = end.value
+                break
+            self.consumers.purged(subject)
+            self.account.committer.dirty(self)
+            yield
+            if self.account.streams.get(self.name) is not self:
+                raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
         self.consumers.purged(subject)
-        self._purged = self._purged or not (below or keep or subject not in (None, b">"))
+        self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
 
@@ -380,13 +400,11 @@ class Stream:
 
     def size_of_stored(self, seq: int) -> int:
         """What a message that is there adds to ``bytes``."""
-        segment = self.log.segment_of(seq)
-        ordinal = segment.ordinal_of(seq) if segment is not None else -1
-        if segment is None or ordinal < 0:
+        size = self.log.size_of(seq)
+        if size == 0:
             return 0
-        size = segment.size_of(ordinal)
         if self.in_memory:
-            return size - 10 - (4 if segment.has_headers(ordinal) else 0)
+            return size - 10 - (4 if self.log.has_headers(seq) else 0)
         return size + 4
 
     def bytes(self) -> int:

@@ -187,15 +187,14 @@ class StreamApi:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
+    def purge(self, name: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamPurgeRequest)
         if request.seq and request.keep:
             raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
-        purged = stream.purge(request.filter.encode() or None, request.seq, request.keep)
-        return StreamPurgeResponse(success=True, purged=purged)
+        return _purged(stream, request)
 
     def get(self, name: str, body: bytes) -> MsgGetResponse | Later:
         if is_empty(body):
@@ -226,6 +225,11 @@ class StreamApi:
         else:
             stream.log.erase(request.seq)
         return MsgDeleteResponse(success=True)
+
+
+def _purged(stream: Stream, request: StreamPurgeRequest) -> Steps:
+    purged = yield from stream.purge_in_steps(request.filter.encode() or None, request.seq, request.keep)
+    return StreamPurgeResponse(success=True, purged=purged)
 
 
 def _contradicts_itself(request: MsgGetRequest) -> bool:

@@ -24,5 +24,7 @@ cdef class SubjectIndex:
     cpdef add_many(self, bytes subject, unsigned long long count, unsigned long long first, unsigned long long last)
     @cython.locals(node=SubjectNode)
     cpdef discount(self, bytes subject, unsigned long long seq)
+    @cython.locals(node=SubjectNode)
+    cpdef discount_many(self, bytes subject, unsigned long long count, unsigned long long below)
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
     cpdef _prune(self, list path, list tokens)

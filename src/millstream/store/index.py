@@ -99,6 +99,20 @@ class SubjectIndex:
             if seq == node.last:
                 node.last_exact = False
 
+    def discount_many(self, subject: bytes, count: int, below: int) -> None:
+        """So many messages less, all that there were below a sequence."""
+        node = self.find(subject)
+        if node is None:
+            return
+        if count >= node.count:
+            node.count = 1
+            self.discount(subject, node.last)
+            return
+        node.count -= count
+        if node.first < below:
+            node.first = below
+            node.first_exact = False
+
     def _prune(self, path: list[SubjectNode], tokens: list[bytes]) -> None:
         for position in range(len(tokens) - 1, -1, -1):
             node = path[position + 1]

@@ -38,6 +38,7 @@ from millstream.store.record import (
 from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
 from millstream.store.summary import Summary, decode, erased_in
+from millstream.store.waypoints import Waypoints
 
 _log = logging.getLogger("millstream.store")
 
@@ -165,6 +166,8 @@ class Recovery:
         segment.removals.extend(summary.removals)
         segment.floor = summary.floor
         segment.sealed = segment.summarized = True
+        tables, stride = summary.tables, self._log.tables.stride
+        segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
         segment.unload()
         for each in summary.subjects:
             self._log.index.add_many(each.subject, each.count, each.first, each.last)
@@ -317,9 +320,12 @@ class Recovery:
         """A crash may have come between the word that a message is to be erased and the deed."""
         record = Record()
         places: dict[Segment, list[tuple[int, bytes]]] = {}
-        for seq in self._erase:
+        for seq in sorted(self._erase):
             segment = self._log.segment_of(seq)
-            if segment is None or not segment.holds(seq):
+            if segment is None or seq > segment.last_seq:
+                continue
+            self._log.load(segment)
+            if not segment.holds(seq):
                 continue
             ordinal = segment.first_not_below(seq)
             offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
