@@ -387,6 +387,11 @@ def find_endpoint(subject: bytes) -> tuple[str, str]:
     return "", ""
 
 
+def name_of_endpoint(endpoint: str) -> str:
+    """What the watchdog calls a request: ``api STREAM.PURGE``."""
+    return f"api {endpoint.rstrip('.*>')}"
+
+
 def kind_of(endpoint: str) -> Kind:
     """What the endpoint answers with."""
     return _ANSWERS.get(endpoint) or _CLUSTER_ONLY[endpoint]

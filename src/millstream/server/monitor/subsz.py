@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
+from millstream.server.monitor.rendering import Listing
+from millstream.server.monitor.subscriptions import detail_in, tree_stats, walk
 from millstream.subjects.tokens import valid_literal_subject
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from millstream.server.server import Server
 
 DEFAULT_LIMIT: Final = 1024
+_AT_ONCE: Final = 256  # nodes and subscriptions that a piece of the walk looks at
 
 
 class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,23 +48,12 @@ class Subsz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     total: int
     offset: int
     limit: int
-    subscriptions_list: list[SubscriptionDetail] | None = None
+    subscriptions_list: Listing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The document without its list, and what belongs into it."""
-
-    document: Subsz
-    entries: list[tuple[Account, Subscription]]
-
-
-def describe(entry: tuple[Account, Subscription]) -> SubscriptionDetail:
-    return detail_in(*entry)
-
-
-def select(server: Server, options: SubszOptions) -> Selection:
-    """Find the page asked for, without describing what is on it yet."""
+def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
+    """The document, of this moment; BadRequest for options that cannot be."""
+    options = options or SubszOptions()
     test = options.test.encode()
     if test and not valid_literal_subject(test):
         raise BadRequest(f"invalid test subject, must be valid publish subject: {options.test}")
@@ -74,7 +64,7 @@ def select(server: Server, options: SubszOptions) -> Selection:
         for account in server.broker.accounts.values()
         if not options.account or account.name == options.account
     ]
-    stats = tree_stats(account.space for account in accounts)
+    stats = yield from tree_stats(account.space for account in accounts)
     total = 0
     entries: list[tuple[Account, Subscription]] = []
     if options.subscriptions and test:
@@ -83,18 +73,35 @@ def select(server: Server, options: SubszOptions) -> Selection:
         entries = found[offset : offset + limit]
     elif options.subscriptions:
         total = stats.num_subscriptions
-        everything = ((account, each) for account in accounts for each in walk(account.space))
-        entries = list(islice(everything, offset, offset + limit))
-    document = Subsz(
+        entries = yield from _walked(accounts, offset, limit)
+    return Subsz(
         server_id=server.broker.server_id,
         now=timestamp(time.time_ns()),
         **msgspec.structs.asdict(stats),
         total=total,
         offset=offset,
         limit=limit,
-        subscriptions_list=[] if entries else None,
+        subscriptions_list=Listing(detail_in(*entry) for entry in entries) if entries else None,
     )
-    return Selection(document, entries)
+
+
+def _walked(accounts: list[Account], offset: int, limit: int) -> Pieces[list[tuple[Account, Subscription]]]:
+    """Subscriptions from `offset` on, in the order of the trees."""
+    page: list[tuple[Account, Subscription]] = []
+    found = steps = 0
+    for account in accounts:
+        for subscription in walk(account.space):
+            steps += 1
+            if steps % _AT_ONCE == 0:
+                yield _AT_ONCE
+            if subscription is None:
+                continue
+            if found >= offset:
+                page.append((account, subscription))
+                if len(page) == limit:
+                    return page
+            found += 1
+    return page
 
 
 def _matching(accounts: list[Account], subject: bytes) -> Iterator[tuple[Account, Subscription]]:
@@ -105,13 +112,3 @@ def _matching(accounts: list[Account], subject: bytes) -> Iterator[tuple[Account
         for members in found.queues.values():
             for subscription in members:
                 yield account, subscription
-
-
-def subsz(server: Server, options: SubszOptions | None = None) -> Subsz:
-    """The document, of this moment; BadRequest for options that cannot be."""
-    selection = select(server, options or SubszOptions())
-    if not selection.entries:
-        return selection.document
-    return msgspec.structs.replace(
-        selection.document, subscriptions_list=[describe(entry) for entry in selection.entries]
-    )
