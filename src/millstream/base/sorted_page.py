@@ -1,8 +1,8 @@
 """One page of a sorted order, out of any number of items that come in any order.
 
 Items are kept in buckets of bounded size, each with items that are all below those of the next.  A bucket
-that grows too large is sorted and cut up, so no call sorts more than one bucket.  What lies behind the page is
-counted and forgotten: the first page of a million takes the memory of a page.
+that grows too large is sorted and cut up, so no call sorts more than one bucket.  What lies behind the page
+is counted and forgotten: the first page of a million takes the memory of a page.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -36,10 +36,6 @@ class Later:
 
     stream: Stream
     finish: Callable[[], Response]
-
-
-# An answer that takes long: others have their turn between its steps.
-Steps = Generator[None, None, "Response"]
 
 
 def last_of(log: Log, pattern: bytes) -> int:

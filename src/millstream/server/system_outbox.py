@@ -77,6 +77,7 @@ class Outbox:
         self, name: str, account: Account, subject: bytes, document: Pieces[Callable[[ServerInfo], Any]]
     ) -> None:
         """The same for a document that may take long: what the work returns makes it."""
+
         def made(make: Callable[[ServerInfo], Any] | None, _: Exception | None) -> None:
             if make is not None:
                 self.announce(account, subject, make)

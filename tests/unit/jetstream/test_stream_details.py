@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from stream_kit import Site
 
+from millstream.base import slices
+from millstream.base.slices import finish
 from millstream.jetstream import stream_details
 from millstream.jetstream.stream_details import first_deleted
 from millstream.jsapi.limits import DELETED_LISTED
@@ -50,10 +52,10 @@ def deleted_one_by_one(log: Log) -> list[int]:
 def test_all_that_are_gone_are_told_if_they_are_few() -> None:
     log = log_of_segments(("put", 40), ("skip", 7), ("put", 5), ("skip", 1), ("put", 1), ("skip", 3))
     assert len(log.segments) > 3
-    assert first_deleted(log) == deleted_one_by_one(log) != []
+    assert finish(first_deleted(log)) == deleted_one_by_one(log) != []
     for seq in (1, 2, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 30, 40, 48, *range(22, 40)):
         log.remove(seq)
-        assert first_deleted(log) == deleted_one_by_one(log)
+        assert finish(first_deleted(log)) == deleted_one_by_one(log)
 
 
 def test_nothing_is_gone_of_an_empty_stream() -> None:
@@ -68,11 +70,11 @@ def test_few_tables_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of_segments(("put", 400))
     for seq in range(5, 400, 10):
         log.remove(seq)
-    found = first_deleted(log)
+    found = finish(first_deleted(log))
     assert 0 < len(found) < 40
     assert found == list(range(5, 400, 10))[: len(found)]
     monkeypatch.setattr(stream_details, "_MOST_TABLES", 1000)
-    assert first_deleted(log) == list(range(5, 400, 10))
+    assert finish(first_deleted(log)) == list(range(5, 400, 10))
 
 
 def subjects(site: Site, **request: Any) -> dict[str, Any]:
@@ -83,7 +85,8 @@ def subjects(site: Site, **request: Any) -> dict[str, Any]:
 def test_pages_of_subjects_are_sorted_whatever_a_step_holds(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", at_once)
+    monkeypatch.setattr(stream_details, "AT_ONCE", at_once)
+    monkeypatch.setattr(slices, "MOST_ITEMS", at_once)
     monkeypatch.setattr(stream_details, "SUBJECTS_PER_PAGE", 10)
     site = Site()
     site.create()
@@ -98,7 +101,8 @@ def test_pages_of_subjects_are_sorted_whatever_a_step_holds(
 
 
 def test_others_have_their_turn_between_the_steps_and_may_publish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 2)
+    monkeypatch.setattr(stream_details, "AT_ONCE", 2)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 2)
     site = Site()
     site.create()
     for number in range(10):
@@ -118,7 +122,8 @@ def test_others_have_their_turn_between_the_steps_and_may_publish(monkeypatch: p
 def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
     site = Site()
     site.create()
     site.publish("s.1")
@@ -133,7 +138,8 @@ def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
 def test_a_stream_that_goes_while_its_subjects_are_gathered_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
     site = Site()
     site.create()
     for number in range(5):
@@ -148,7 +154,7 @@ def test_streams_with_thousands_of_subjects_are_listed_in_steps() -> None:
     site = Site()
     for name in "ABCDEF":
         site.create(name, subjects=[f"{name}.{number}" for number in range(4_000)])
-    site.world.send(b"$JS.API.STREAM.NAMES", b'{"subject":"*.7"}', reply=b"slow")
+    site.world.send(b"$JS.API.STREAM.NAMES", b'{"subject":"*.3999"}', reply=b"slow")
     site.world.send(b"$JS.API.STREAM.NAMES", b"", reply=b"quick")
     site.world.settle()
     order = [each.subject for each in site.world.published if each.subject in (b"slow", b"quick")]

@@ -61,7 +61,8 @@ def table_text(table: Table) -> Pieces[list[bytes]]:
         if row is None:
             continue
         labels = ",".join(
-            f'{name}="{value.translate(_ESCAPES)}"' for name, value in sorted(zip(table.labels, row[0], strict=True))
+            f'{name}="{value.translate(_ESCAPES)}"'
+            for name, value in sorted(zip(table.labels, row[0], strict=True))
         )
         for written, name, value in zip(lines, names, row[1], strict=True):
             written.append(f"{name}{{{labels}}} {_number(value)}\n")

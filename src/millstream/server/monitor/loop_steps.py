@@ -64,9 +64,7 @@ def metrics(watchdog: Watchdog) -> Iterator[Metric]:
     from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily
 
     steps = watchdog.steps
-    buckets = [
-        (f"{bound:g}", steps - above) for bound, above in zip(BOUNDS_S, watchdog.counts, strict=True)
-    ]
+    buckets = [(f"{bound:g}", steps - above) for bound, above in zip(BOUNDS_S, watchdog.counts, strict=True)]
     yield HistogramMetricFamily(
         "millstream_loop_step_seconds",
         "How long a step of the event loop took: everybody waits while it runs.",

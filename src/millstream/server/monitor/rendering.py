@@ -1,8 +1,8 @@
 """Documents of any length as JSON, piece by piece.
 
 A list that may be long stands in a document as a ``Listing``: its items are made and encoded one after the
-other, and they may have listings of their own.  The text is the same as if the whole document had been encoded
-at once.
+other, and they may have listings of their own.  The text is the same as if the whole document had been
+encoded at once.
 """
 
 from __future__ import annotations
