@@ -2,8 +2,8 @@
 
 Each row prepares a server (streams, messages, subscriptions, connections) and runs one operation, while a
 client in a process of its own sends PING after PING.  The longest round trip of that client is the figure,
-beside the time that the operation took.  The longest round trip while nothing happens is measured right before:
-it is the noise of the machine.
+beside the time that the operation took.  The longest round trip while nothing happens is measured right
+before: it is the noise of the machine.
 
     python -m benchmarks.scale_waits                      # every row on both servers, one after the other
     python -m benchmarks.scale_waits --only jsz --scale 0.1
@@ -15,7 +15,7 @@ import argparse
 import contextlib
 import json
 import multiprocessing
-import select
+import selectors
 import socket
 import statistics
 import time
@@ -43,6 +43,7 @@ class Waits:
     longest: float  # wait of the other client while the operation was under way
     noise: float  # the same while nothing happened
     took: float  # the operation
+    step: str = ""  # the slowest step of our event loop in that time, as it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,20 @@ def measure(site: Site, row: Row, size: int) -> Waits:
         with _pinging(site.address) as noise:
             time.sleep(_QUIET_S)
         with _pinging(site.address) as longest:
+            began = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
             started = time.perf_counter()
             operation()
             took = time.perf_counter() - started
             time.sleep(0.2)  # what follows from it counts, too
-    return Waits(longest[0], noise[0], took * _MS)
+        step = _slowest_step(site, began)
+    return Waits(longest[0], noise[0], took * _MS, step)
+
+
+def _slowest_step(site: Site, began: str) -> str:
+    """The slowest step from a time on, from `/varz`; nats-server has no such thing."""
+    steps = json.loads(site.get("/varz")).get("event_loop", {}).get("slowest", [])
+    slowest = [each for each in steps if each["at"] >= began]
+    return f"{slowest[0]['step']}, {slowest[0]['longest'] / 1e6:.1f} ms" if slowest else ""
 
 
 # -- preparing ------------------------------------------------------------------------------------
@@ -236,16 +246,15 @@ def subsz(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], obj
 def _at_once(site: Site, paths: list[str]) -> None:
     """Ask for several documents on connections of their own."""
     host, _, port = site.monitor_url.removeprefix("http://").partition(":")
-    with contextlib.ExitStack() as kept:
-        waiting = []
+    with contextlib.ExitStack() as kept, selectors.DefaultSelector() as waiting:
         for path in paths:
             connection = kept.enter_context(socket.create_connection((host, int(port)), timeout=_ANSWER_S))
             connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-            waiting.append(connection)
-        while waiting:
-            for connection in select.select(waiting, [], [], _ANSWER_S)[0]:
-                if not connection.recv(1 << 20):
-                    waiting.remove(connection)
+            waiting.register(connection, selectors.EVENT_READ, connection)
+        while waiting.get_map():
+            for key, _ in waiting.select(_ANSWER_S):
+                if not key.data.recv(1 << 20):
+                    waiting.unregister(key.data)
 
 
 # -- rows: the API --------------------------------------------------------------------------------
@@ -373,8 +382,8 @@ ROWS: Final[dict[str, tuple[Row, int]]] = {
     "stream-names": (stream_names, 2_000),
     "stream-list": (stream_list, 2_000),
     "account-info": (account_info, 2_000),
-    "consumer-names": (consumer_names, 2_000),
-    "consumer-list": (consumer_list, 2_000),
+    "consumer-names": (consumer_names, 1_000),
+    "consumer-list": (consumer_list, 1_000),
     "info-subjects": (info_with_subjects, 1_000_000),
     "info-deleted": (info_with_deleted, 1_000_000),
     "purge-all": (purge_all, 1_000_000),
@@ -402,8 +411,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    print("| row | size | ours: longest wait (noise), took | nats-server: the same | ratio |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| row | size | ours: longest wait (noise), took | nats-server: the same | ratio | slowest step |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in options.only:
         kinds = [ServerKind.MILLSTREAM, ServerKind.NATS_SERVER]
         found: dict[ServerKind, list[Waits]] = {kind: [] for kind in kinds}
@@ -414,13 +423,15 @@ def main() -> None:
         ours, theirs = (_median(found[kind]) for kind in (ServerKind.MILLSTREAM, ServerKind.NATS_SERVER))
         size = max(int(ROWS[name][1] * options.scale), 1)
         ratio = theirs.longest / ours.longest
-        print(f"| {name} | {size:,} | {_shown(ours)} | {_shown(theirs)} | {ratio:.2f} |", flush=True)
+        row = (name, f"{size:,}", _shown(ours), _shown(theirs), f"{ratio:.2f}", ours.step)
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def _median(waits: list[Waits]) -> Waits:
-    return Waits(
-        *(statistics.median(getattr(each, field) for each in waits) for field in ("longest", "noise", "took"))
+    longest, noise, took = (
+        statistics.median(getattr(each, field) for each in waits) for field in ("longest", "noise", "took")
     )
+    return Waits(longest, noise, took, waits[-1].step)
 
 
 def _shown(waits: Waits) -> str:

@@ -21,7 +21,7 @@ _AT_ONCE: Final = 256  # routes of a piece
 INTERNAL_CID: Final = 1  # of the subscriptions that the server has itself; clients begin higher
 
 
-class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     account: str = ""
     account_tag: str = ""
     subject: str

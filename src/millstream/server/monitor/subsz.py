@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from millstream.base.slices import Pieces
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.rendering import Listing
-from millstream.server.monitor.subscriptions import detail_in, tree_stats, walk
+from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
 from millstream.subjects.tokens import valid_literal_subject
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from millstream.server.server import Server
 
 DEFAULT_LIMIT: Final = 1024
-_AT_ONCE: Final = 256  # nodes and subscriptions that a piece of the walk looks at
+_AT_ONCE: Final = 16  # nodes and subscriptions that are looked at in the time of an item
+_NOTHING: Final = object()
 
 
 class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +68,18 @@ def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
     ]
     stats = yield from tree_stats(account.space for account in accounts)
     total = 0
-    entries: list[tuple[Account, Subscription]] = []
+    shown: Iterator[SubscriptionDetail | None] = iter(())
     if options.subscriptions and test:
         found = list(_matching(accounts, test))
         total = len(found)
-        entries = found[offset : offset + limit]
+        shown = (detail_in(*entry) for entry in found[offset : offset + limit])
     elif options.subscriptions:
         total = stats.num_subscriptions
-        entries = yield from _walked(accounts, offset, limit)
+        shown = _walked(accounts, offset, limit)
+    first = next(shown, _NOTHING)
+    while first is None:
+        yield 1
+        first = next(shown, _NOTHING)
     return Subsz(
         server_id=server.broker.server_id,
         now=timestamp(time.time_ns()),
@@ -81,27 +87,25 @@ def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
         total=total,
         offset=offset,
         limit=limit,
-        subscriptions_list=Listing(detail_in(*entry) for entry in entries) if entries else None,
+        subscriptions_list=None if first is _NOTHING else Listing(itertools.chain((first,), shown)),
     )
 
 
-def _walked(accounts: list[Account], offset: int, limit: int) -> Pieces[list[tuple[Account, Subscription]]]:
-    """Subscriptions from `offset` on, in the order of the trees."""
-    page: list[tuple[Account, Subscription]] = []
+def _walked(accounts: list[Account], offset: int, limit: int) -> Iterator[SubscriptionDetail | None]:
+    """Subscriptions from `offset` on, in the order of the trees; None for some that were passed over."""
     found = steps = 0
     for account in accounts:
         for subscription in walk(account.space):
             steps += 1
             if steps % _AT_ONCE == 0:
-                yield _AT_ONCE
+                yield None
             if subscription is None:
                 continue
             if found >= offset:
-                page.append((account, subscription))
-                if len(page) == limit:
-                    return page
+                yield detail_in(account, subscription)
             found += 1
-    return page
+            if found >= offset + limit:
+                return
 
 
 def _matching(accounts: list[Account], subject: bytes) -> Iterator[tuple[Account, Subscription]]:
