@@ -13,9 +13,9 @@ from typing import Any, Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-AT_ONCE: Final = 512  # items that ``SortedPage.add`` should get at most
+AT_ONCE: Final = 128  # items that ``SortedPage.add`` should get at most
 
-_BUCKET: Final = 1024  # most items of a bucket
+_BUCKET: Final = 512  # most items of a bucket
 
 
 class SortedPage(Generic[Item]):

@@ -49,8 +49,8 @@ _DRAINED = "connection drained"
 class Tick:
     """The connections that have something to write, and the buffers they borrow for it."""
 
-    def __init__(self) -> None:
-        self.watchdog = Watchdog()
+    def __init__(self, watchdog: Watchdog) -> None:
+        self.watchdog = watchdog
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
         self.crowded = False  # a receiver is close to its limit: the sender should pause

@@ -47,6 +47,7 @@ Answer = responses.Response | Encoded | Later | Steps | Durable | None
 
 _MOST_IN_SLICES: Final = 64  # requests that take long, which wait for each other
 _LONG: Final = 64 * 1024  # bytes of an answer that is audited in a turn of its own
+_SECOND: Final = 1_000_000_000  # ns
 _PREFIX: Final = b"$JS.API."
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
@@ -207,7 +208,7 @@ class Api:
             self._answer_when_durable(call, response)
             return
         if isinstance(response, Generator):
-            self._begin_slices(call, Sliced(response))
+            self._begin_slices(call, Sliced(response, self._seconds))
             return
         if isinstance(response, Later):
             finish = response.finish
@@ -271,6 +272,9 @@ class Api:
             if self._in_slices:
                 self._next_slice()
         return work.items
+
+    def _seconds(self) -> float:
+        return self._account.world.steady_ns() / _SECOND
 
     def _is_unwanted(self, call: _Call) -> bool:
         """Whether the client has gone, and nobody else listens for the answer."""

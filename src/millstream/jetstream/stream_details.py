@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
     from millstream.store.segment import Segment
 
-_ORDINALS_AT_ONCE: Final = 512  # messages of a segment that a piece of the search looks at
+_ORDINALS_AT_ONCE: Final = 128  # messages of a segment that a piece of the search looks at
 _MOST_TABLES: Final = 16  # segments whose tables are looked at
 
 

@@ -12,6 +12,7 @@ from stream_kit import Site
 from millstream.base import slices
 from millstream.base.slices import finish
 from millstream.jetstream import stream_details
+from millstream.jetstream.ports import Request
 from millstream.jetstream.stream_details import first_deleted
 from millstream.jsapi.limits import DELETED_LISTED
 from millstream.store.fs import MemoryFileSystem
@@ -160,3 +161,63 @@ def test_streams_with_thousands_of_subjects_are_listed_in_steps() -> None:
     order = [each.subject for each in site.world.published if each.subject in (b"slow", b"quick")]
     assert order == [b"quick", b"slow"]
     assert json.loads(site.sent(b"slow")[0].payload)["streams"] == list("ABCDEF")
+
+
+def test_nothing_more_is_done_for_a_client_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    site = Site()
+    site.create()
+    for number in range(50):
+        site.publish(f"s.{number}")
+    for reply in (b"gone", b"heard elsewhere"):
+        request = Request(b"$JS.API.STREAM.INFO.S", reply, b"", b'{"subjects_filter":">"}', Client())
+        site.api.answer(request.subject, request)
+    site.world.deaf.add(b"gone")
+    site.world.settle()
+    assert site.sent(b"gone") == []
+    assert json.loads(site.sent(b"heard elsewhere")[0].payload)["total"] == 50
+    assert len(site.world.slices) < 2 * 100
+
+
+class Client:
+    closed = True
+
+
+def test_every_slice_tells_its_name_and_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_details, "AT_ONCE", 10)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 20)
+    site = Site()
+    site.create()
+    for number in range(100):
+        site.publish(f"s.{number}")
+    site.ask("STREAM.INFO.S", {"subjects_filter": ">"})
+    assert {name for name, _ in site.world.slices} == {"api STREAM.INFO"}
+    assert 0 < max(items for _, items in site.world.slices) <= 20 + 100
+
+
+def test_a_stream_that_is_deleted_meanwhile_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    site = Site()
+    site.create()
+    for number in range(3000):
+        site.world.send(b"s.%d" % (number % 2), b"")
+    site.world.settle()
+    site.ask("STREAM.PURGE.S", {"filter": "s.1"})
+    site.world.send(b"$JS.API.STREAM.INFO.S", b'{"deleted_details":true}', reply=b"me")
+    site.world.send(b"$JS.API.STREAM.DELETE.S", b"", reply=b"deleter")
+    site.world.settle()
+    assert json.loads(site.sent(b"me")[0].payload)["error"]["err_code"] == 10059
+
+
+def test_subjects_are_written_as_they_are_whatever_they_hold() -> None:
+    site = Site()
+    site.create(subjects=["*"], metadata={"subjects": '{"":0}', "deleted": "[0]"}, no_ack=True)
+    for subject in ("a<b", 'a"b', "é", "a\\b", "zz"):
+        site.world.send(subject.encode(), b"")
+    site.world.send(b"\xff\xfe", b"")
+    site.world.settle()
+    state = site.state(subjects_filter=">", deleted_details=True)
+    assert list(state["subjects"].items()) == [
+        ('a"b', 1), ("a<b", 1), ("a\\b", 1), ("zz", 1), ("é", 1), ("��", 1),
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ from prometheus_client.utils import floatToGoString
 
 from millstream.base.slices import Pieces
 
-_AT_ONCE: Final = 128  # rows of a piece
+_AT_ONCE: Final = 16  # rows of a piece
 _TOTAL: Final = {"counter": "_total"}
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 

@@ -107,6 +107,40 @@ async def test_a_page_describes_only_what_is_on_it(server: Server) -> None:
     assert document["total"] == 50
 
 
+async def test_many_who_ask_at_once_all_get_their_documents(server: Server) -> None:
+    crowd(server, 1500)
+    routes = Routes(server, "/")
+    asked = [body_of(routes, "/connz", "limit=1500") for _ in range(20)]
+    answers = await asyncio.gather(*asked, body_of(routes, "/healthz"))
+    for response, body in answers[:-1]:
+        assert response.status == 200
+        assert json.loads(body)["num_connections"] == 1500
+
+
+async def test_a_short_document_does_not_wait_for_long_ones(server: Server) -> None:
+    crowd(server, 1500)
+    routes = Routes(server, "/")
+    long = [asyncio.create_task(body_of(routes, "/connz", "limit=1500")) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert json.loads((await body_of(routes, "/healthz"))[1]) == {"status": "ok"}
+    assert not any(task.done() for task in long)
+    await asyncio.gather(*long)
+
+
+async def test_work_for_a_client_that_has_gone_or_is_cut_off_ends(server: Server) -> None:
+    crowd(server, 1500)
+    routes = Routes(server, "/")
+    gone = asyncio.create_task(routes.handle(Request("GET", "/connz", "limit=1500", lambda: False)))
+    cut_off = asyncio.create_task(routes.handle(Request("GET", "/connz", "limit=1500")))
+    await asyncio.sleep(0)
+    cut_off.cancel()
+    assert (await gone).status == 503
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off
+    assert not routes._long._active
+    assert not routes._long._waiting
+
+
 @pytest.mark.parametrize("count", [127, 128, 129, 256])
 async def test_slices_join_at_every_border(server: Server, count: int) -> None:
     crowd(server, count)
