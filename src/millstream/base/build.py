@@ -54,6 +54,7 @@ COMPILED_MODULES: Final = (
     "millstream.spark.intake",
     "millstream.wire.publishing",
     "millstream.spark.writing.frames",
+    "millstream.broker.watchdog",
     "millstream.broker.router",
     "millstream.broker.internal",
     "millstream.broker.connection",

@@ -167,11 +167,21 @@ class Engine:
             self._apis.pop(name).stop()
 
     def _purge(self, name: str) -> None:
-        """Delete all streams of an account."""
+        """Delete all streams of an account, one after the other, between which others have their turn."""
         account = self.accounts.get(name)
-        for stream in list(account.streams.values()) if account is not None else ():
-            stream.account.delete(stream)
-            stream.account.advisories.stream_deleted(stream.name)
+        doomed = list(account.streams.values()) if account is not None else []
+
+        def delete_one() -> int:
+            stream = doomed.pop()
+            if doomed and self._system is not None:
+                self._system.in_turn("purge of an account", delete_one)
+            if stream.account.streams.get(stream.name) is stream:
+                stream.account.delete(stream)
+                stream.account.advisories.stream_deleted(stream.name)
+            return 1
+
+        if doomed and self._system is not None:
+            self._system.in_turn("purge of an account", delete_one)
 
     def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
         before = self._apis.pop(name, None)

@@ -75,6 +75,13 @@ class World(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """When the input at hand is processed."""
 
+    def in_turn(self, name: str, step: Callable[[], int]) -> None:
+        """Call `step`, a slice of long work, when the slices of others that wait now have been called.
+
+        One slice is called in a round of the loop, whoever asks.  It returns how many items it handled, which
+        the watchdog notes under `name`.
+        """
+
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `work` in another thread and `done` in this one."""
 

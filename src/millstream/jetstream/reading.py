@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -55,10 +55,6 @@ class Durable(msgspec.Struct):
     headers: bytes | None = None
     then: Callable[[], None] | None = None
     undo: Callable[[], None] | None = None
-
-
-# An answer that takes long: others have their turn between its steps.
-Steps = Generator[None, None, "Response"]
 
 
 def last_of(log: Log, pattern: bytes) -> int:

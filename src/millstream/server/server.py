@@ -89,6 +89,7 @@ class Server:
         self._failed_to_start = False
         self._stopped: asyncio.Event
         self.imports_later = False  # what ``later`` lists; the process that is a server sets it
+        self._watch_no_more: Callable[[], None]
 
     # -- where it is ------------------------------------------------------------------------------
 
@@ -166,6 +167,7 @@ class Server:
         self.broker = Broker(
             self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
         )
+        self._watch_no_more = self.broker.turns.watchdog.watch_collections()
         self._announce()
         self.events = SystemEvents(self)
         self.broker.observer = self.events
@@ -275,6 +277,7 @@ class Server:
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
+        self._watch_no_more()
         _log.log(level, "Server Exiting..")
         self._stopped.set()
 

@@ -14,15 +14,25 @@ import msgspec
 from millstream.base import guard
 from millstream.base.errors import MillstreamError
 from millstream.base.ids import nuid
+from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
+from millstream.broker.lanes import Unwanted
 from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.totals import account_traffic
 from millstream.server.reload import reload_configuration
 from millstream.server.system_documents import ACCOUNT_DOCUMENTS, SERVER_DOCUMENTS, Document, NoAnswer
-from millstream.server.system_messages import ApiError, Response, account_connections
+from millstream.server.system_messages import (
+    AccountConnections,
+    ApiError,
+    Response,
+    ServerInfo,
+    account_connections,
+)
 from millstream.server.system_options import NoOptions, decode
-from millstream.server.system_statsz import StatszMessage, statistics
+from millstream.server.system_outbox import encoded
+from millstream.server.system_statsz import statsz
 from millstream.server.system_users import count_subscribers, user_info
 
 if TYPE_CHECKING:
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.server")
 
 _ACCOUNT_TOKEN: Final = 3  # of $SYS.REQ.ACCOUNT.<name>.<document>
+_OPTIONS: Final = "EventOptions"  # how the names of options end
 _BAD_REQUEST: Final = 400
 _FAILED: Final = 500
 
@@ -54,19 +65,23 @@ class AccountRequest(msgspec.Struct, frozen=True):
 class SystemAnswers:
     """Answers requests, each with the account that it was asked in."""
 
-    def __init__(self, server: Server, outbox: Outbox) -> None:
+    def __init__(self, server: Server, outbox: Outbox, is_listening: Callable[[], bool]) -> None:
         self._server = server
         self._broker = server.broker
         self._outbox = outbox
+        self._is_listening = is_listening
 
     def handle(self, handler: Handler, message: Message, account: Account) -> None:
         """Answer a request; one that fails unexpectedly gets an error."""
         try:
             handler(self, message, account)
         except Exception as error:
-            guard.report(f"the system request {message.subject!r}", error)
-            if message.reply:
-                self._refuse(message, account, _FAILED, MillstreamError("internal error"), data=None)
+            self._fail(message, account, error)
+
+    def _fail(self, message: Message, account: Account, error: Exception) -> None:
+        guard.report(f"the system request {message.subject!r}", error)
+        if message.reply:
+            self._refuse(message, account, _FAILED, MillstreamError("internal error"), data=None)
 
     # -- documents --------------------------------------------------------------------------------
 
@@ -92,15 +107,29 @@ class SystemAnswers:
             return
         if not filters.accept(self._broker):
             return
-        try:
-            data = document.build(self._server, options, about)
-        except NoAnswer:
-            return
-        except MillstreamError as error:
-            self._refuse(message, account, _FAILED, error, data=None)
-            return
-        response = Response(server=self._outbox.server_info(), data=data)
-        self._outbox.answer(account, message.reply, response, _accepted_encoding(message.headers))
+        encoding = _accepted_encoding(message.headers)
+        reply = message.reply
+
+        def answered(payload: bytes | None, error: Exception | None) -> None:
+            if payload is not None:
+                self._outbox.send(account, reply, payload, encoding)
+            elif isinstance(error, NoAnswer | Unwanted):
+                return
+            elif isinstance(error, MillstreamError):
+                self._refuse(message, account, _FAILED, error, data=None)
+            elif error is not None:
+                self._fail(message, account, error)
+
+        self._outbox.in_slices(
+            f"system {document.owner.removesuffix(_OPTIONS).upper()}",
+            self._response(document.build(self._server, options, about), encoding),
+            answered,
+            lambda: self._is_listening() and self._outbox.is_heard(account, reply),
+        )
+
+    def _response(self, document: Pieces[Any], encoding: str) -> Pieces[bytes]:
+        data = yield from document
+        return (yield from encoded(Response(server=self._outbox.server_info(), data=data), encoding))
 
     def _refuse(self, message: Message, account: Account, code: int, error: Exception, **fields: Any) -> None:
         told = ApiError(code=code, description=str(error))
@@ -117,9 +146,7 @@ class SystemAnswers:
                 self._refuse(message, account, _BAD_REQUEST, error)
             return
         if filters.accept(self._broker):
-            self._outbox.announce(
-                account, subject, lambda info: StatszMessage(server=info, statsz=statistics(self._server))
-            )
+            self._outbox.announce_in_slices("system STATSZ", account, subject, statsz(self._server))
 
     def idz(self, message: Message, account: Account) -> None:
         if message.reply:
@@ -136,8 +163,7 @@ class SystemAnswers:
         about = self._broker.accounts.get(name)
         if not message.reply or about is None or not about.connections or request.acc not in ("", name):
             return
-        document = account_connections(self._outbox.server_info(), about, nuid())
-        self._outbox.answer(account, message.reply, document)
+        self._outbox.announce_in_slices("system CONNS", account, message.reply, _counted(about))
 
     def user_info(self, message: Message, account: Account) -> None:
         if message.reply:
@@ -150,7 +176,11 @@ class SystemAnswers:
             # Reached through an import, it is about the account of whoever asked.
             asker = message.source
             about = asker.account if isinstance(asker, Connection) else account
-            self._outbox.answer(account, message.reply, count_subscribers(about, message.payload))
+            self._outbox.in_slices(
+                "system SUBSCRIBERS",
+                count_subscribers(about, message.payload),
+                lambda count, _: self._outbox.answer(account, message.reply, count),
+            )
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -207,6 +237,11 @@ class SystemAnswers:
         self._broker.broadcast(
             lambda each: handshake.update_info(self._broker, each, lame_duck=True), [connection]
         )
+
+
+def _counted(account: Account) -> Pieces[Callable[[ServerInfo], AccountConnections]]:
+    traffic = yield from account_traffic(account)
+    return lambda info: account_connections(info, account, traffic, nuid())
 
 
 def _accepted_encoding(headers: bytes) -> str:

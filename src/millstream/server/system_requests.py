@@ -110,7 +110,7 @@ class SystemRequests:
         if self._answers is None:
             from millstream.server.system_answers import SystemAnswers
 
-            self._answers = SystemAnswers(self._server, self._outbox)
+            self._answers = SystemAnswers(self._server, self._outbox, lambda: bool(self._listening))
         self._answers.handle(handler, message, account)
 
 

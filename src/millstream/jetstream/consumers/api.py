@@ -10,16 +10,20 @@ they look at the level of the API that is asked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from millstream.base.ids import nuid, short_hash
+from millstream.base.slices import Pieces
+from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.reading import Durable
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
 _IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
 
 
-Answer = Response | Durable | None
+Answer = Response | Durable | Steps | None
 Handler = Callable[[str, "Request"], Answer]
 
 
@@ -163,18 +167,12 @@ class ConsumerApi:
     def names(self, place: str, request: Request) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
-        found = _public(self._account.stream(place))
-        offset = min(max(asked.offset, 0), len(found))
-        page = [consumer.name for consumer in found[offset : offset + NAMES_PER_PAGE]]
-        return ConsumerNamesResponse(total=len(found), offset=offset, limit=NAMES_PER_PAGE, consumers=page)
+        return _names(self._account.stream(place), max(asked.offset, 0))
 
     def page(self, place: str, request: Request) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
-        found = _public(self._account.stream(place))
-        offset = min(max(asked.offset, 0), len(found))
-        page = [consumer.info() for consumer in found[offset : offset + INFOS_PER_PAGE]]
-        return ConsumerListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, consumers=page)
+        return _page(self._account.stream(place), max(asked.offset, 0))
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
         info = consumer.info()
@@ -265,9 +263,28 @@ def _forget(consumer: Consumer) -> None:
         consumer.delete()
 
 
-def _public(stream: Stream) -> list[Consumer]:
-    """Those that are shown: the consumers of mirrors and sources are not."""
-    return [consumer for _, consumer in sorted(stream.consumers.items()) if not consumer.config.direct]
+def _names(stream: Stream, offset: int) -> Steps:
+    page, total = yield from _public(stream, offset, NAMES_PER_PAGE)
+    return ConsumerNamesResponse(total=total, offset=min(offset, total), limit=NAMES_PER_PAGE, consumers=page)
+
+
+def _page(stream: Stream, offset: int) -> Steps:
+    page, total = yield from _public(stream, offset, INFOS_PER_PAGE)
+    answer = ConsumerListResponse(total=total, offset=min(offset, total), limit=INFOS_PER_PAGE)
+    found = (stream.consumers.get(name) for name in page)
+    infos = (None if consumer is None else consumer.info() for consumer in found)
+    return (yield from listed(answer, "consumers", infos))
+
+
+def _public(stream: Stream, offset: int, count: int) -> Pieces[tuple[list[str], int]]:
+    """A page of names, and how many there are; the consumers of mirrors and sources are not shown."""
+    found: SortedPage[str] = SortedPage(offset, count)
+    names = iter(list(stream.consumers))
+    while batch := list(itertools.islice(names, AT_ONCE)):
+        consumers = (stream.consumers.get(name) for name in batch)
+        found.add([each.name for each in consumers if each is not None and not each.config.direct])
+        yield len(batch)
+    return [name for chunk in found.chunks() for name in chunk], found.total
 
 
 def _new_name(stream: Stream) -> str:
