@@ -80,6 +80,8 @@ sanitized: build
 
 build: $(VENV)/.tools
 	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@# Bytecode, too: whoever forbids Python to write it would compile all that a server imports at each start.
+	@$(BIN)/python -m compileall -q src/millstream
 
 # What is installed, by who needs it.  The package itself is installed without compiled modules: `build` makes
 # them, once, where they are used.

@@ -40,6 +40,7 @@ from millstream.broker.router import Subscriber, Subscription
 from millstream.broker.session import ConnectOptions, Session
 from millstream.broker.tls_peer import pins_allow
 from millstream.broker.turns import Turns
+from millstream.broker.watchdog import Watchdog
 from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
@@ -62,6 +63,7 @@ class Broker:
         xkey: str = "",
         loop: asyncio.AbstractEventLoop,
         observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.options = broker_options
         self.server_id = server_id
@@ -69,7 +71,7 @@ class Broker:
         self.xkey = xkey
         self.loop = loop
         self.now = loop.time
-        self.tick = Tick()
+        self.tick = Tick(watchdog or Watchdog())
         self.turns = Turns(loop, self.tick)
         self.commands = Commands(self)
         self.observer = observer or Observer()

@@ -2,6 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes, has_line
 from millstream.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
+from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.parser cimport Frame, Parser
 
@@ -15,9 +16,14 @@ cdef unsigned char _DOLLAR
 cdef bytes _PONG
 cdef bytes _ACK
 cdef bytes _TRACE
+cdef str _READ
+cdef str _MADE
+cdef str _LOST
+cdef str _DRAINED
 
 @cython.final
 cdef class Tick:
+    cdef readonly Watchdog watchdog
     cdef list _dirty
     cdef list _spare
     cdef public bint crowded

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.watchdog import Watchdog
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
 
@@ -38,11 +39,18 @@ _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
 _TRACE = b"Nats-Trace-Dest:"
 
+# Names of steps, for the watchdog.
+_READ = "connection read"
+_MADE = "connection made"
+_LOST = "connection lost"
+_DRAINED = "connection drained"
+
 
 class Tick:
     """The connections that have something to write, and the buffers they borrow for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog) -> None:
+        self.watchdog = watchdog
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
         self.crowded = False  # a receiver is close to its limit: the sender should pause
@@ -120,33 +128,45 @@ class Connection(Subscriber):
     # -- transport callbacks ----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.transport = transport
         try:
             self.broker.connection_made(self)
         except Exception as error:
             self.broker.fail(self, "a new connection", error)
         self.tick.flush()
+        watchdog.ended(began, _MADE)
 
     def data_received(self, data: bytes) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.last_activity = self.broker.now()
         self.parser.feed(data)
         self.process()
+        watchdog.ended(began, _READ)
 
     def eof_received(self) -> bool:
         self.tick.flush()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         guard.alone("the end of a connection", self.broker.connection_lost, self, error)
         self.tick.flush()
+        watchdog.ended(began, _LOST)
 
     def pause_writing(self) -> None:
         self.write_blocked = True
         self.backpressure.blocked()
 
     def resume_writing(self) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.write_blocked = False
         self.backpressure.drained()
+        watchdog.ended(began, _DRAINED)
 
     # -- the way in -------------------------------------------------------------------------------
 

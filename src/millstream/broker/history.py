@@ -1,7 +1,8 @@
 """Connections that have ended, remembered for `/connz?state=closed`."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from millstream.broker.session import Session
 
@@ -19,8 +20,7 @@ class SubscriptionRecord(NamedTuple):
     max: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedConnection:
+class ClosedConnection(msgspec.Struct, frozen=True, kw_only=True):
     """Its last state, without the buffers."""
 
     cid: int

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -78,8 +77,7 @@ class StreamImport:
         return rewrite
 
 
-@dataclass(slots=True)
-class PendingReply:
+class PendingReply(msgspec.Struct):
     """Where the answer to a forwarded request belongs."""
 
     importer: Account

@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
-from millstream.jetstream import meta
+from millstream.jetstream import meta, parts
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.archive.staging import Staging
-from millstream.jetstream.batch import discard_torn
 from millstream.jetstream.committer import Committer
-from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.restoring import restore
 from millstream.jetstream.store_folder import STREAM
-from millstream.jetstream.stream import Stream
-from millstream.jetstream.stream_config import StreamLimits
-from millstream.jetstream.stream_config_values import valid_name
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
@@ -32,11 +25,14 @@ from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
-from millstream.store.recovery import open_log
 
 if TYPE_CHECKING:
+    from millstream.jetstream.archive.staging import Staging
+    from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.staging import Staging as BatchStaging
+    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream_config_limits import StreamLimits
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -100,7 +96,7 @@ class AccountJetStream:
             log = self._open_log(config, self._stream_folder(config.name))
         else:
             log = self._create(config, meta.StreamMeta(config=config, created=Time(created)))
-        stream = Stream(self, config, created, log, sync=self._sync)
+        stream = parts.Stream(self, config, created, log, sync=self._sync)
         self.streams[config.name] = stream
         try:
             stream.start()
@@ -133,11 +129,11 @@ class AccountJetStream:
     def stage(self, config: StreamConfig, number: str) -> Staging:
         """A place to build a stream that is being created or restored; `number` is its own."""
         folder = f"{self._staged}/{number}"
-        return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
+        return parts.Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
     def build(self, config: StreamConfig, created_ns: int, log: Log) -> Stream:
         """A stream that does not work yet."""
-        return Stream(self, config, created_ns, log, sync=self._sync)
+        return parts.Stream(self, config, created_ns, log, sync=self._sync)
 
     def take_in(self, stream: Stream) -> None:
         """A stream that is whole and on disk begins to work."""
@@ -297,11 +293,11 @@ class AccountJetStream:
         found = meta.read(self._fs, self._stream_folder(name))
         if found.config.name != name:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
-        if not valid_name(name):
+        if not parts.valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name))
-        stream = Stream(self, found.config, int(found.created), log, sync=self._sync)
-        restore(stream)
+        stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync)
+        parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream))
         stream.inflows.recover(self._fs, self._stream_folder(name))
@@ -327,8 +323,8 @@ class AccountJetStream:
 
     def _open_log(self, config: StreamConfig, folder: str) -> Log:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
-        log = open_log(fs, f"{folder}/log", first_seq=max(config.first_seq, 1))
-        discard_torn(log)
+        log = parts.open_log(fs, f"{folder}/log", first_seq=max(config.first_seq, 1))
+        parts.discard_torn(log)
         return log
 
     def _stream_folder(self, name: str) -> str:
@@ -342,7 +338,7 @@ class AccountJetStream:
         return self.open_journal(self._journal_folder(stream.name))
 
     def open_journal(self, folder: str) -> Journal:
-        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+        return parts.Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
 
     def before_commit(self, stream: Stream) -> Callable[[], None] | None:
         """What must be on disk before the next commit of a stream is."""
@@ -445,7 +441,7 @@ class AccountJetStream:
     def stream_limits(self) -> StreamLimits:
         """What bounds the configuration of a stream here."""
         resources = self.resources
-        return StreamLimits(
+        return parts.StreamLimits(
             account=self.options,
             duplicate_window=round(resources.limits.duplicate_window_s * 1_000_000_000),
             max_memory=resources.max_memory,

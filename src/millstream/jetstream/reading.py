@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
@@ -30,16 +31,30 @@ _EVERYTHING = (b"", b">")
 _FEW_SUBJECTS: Final = 1024
 
 
-@dataclass(slots=True)
-class Later:
+class Later(msgspec.Struct):
     """An answer that can be given after the next commit of a stream."""
 
     stream: Stream
     finish: Callable[[], Response]
 
 
-# An answer that takes long: others have their turn between its steps.
-Steps = Generator[None, None, "Response"]
+class Commits(Protocol):
+    """What becomes durable by and by."""
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+
+
+class Durable(msgspec.Struct):
+    """An answer to give when a change is durable, perhaps under headers.
+
+    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    """
+
+    commits: Commits
+    response: Response
+    headers: bytes | None = None
+    then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
 
 
 def last_of(log: Log, pattern: bytes) -> int:

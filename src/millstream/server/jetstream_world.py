@@ -19,6 +19,8 @@ from millstream.broker.internal import (
 from millstream.broker.options import ConnectionType
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import Subscription
+from millstream.broker.watchdog import PART_S
+from millstream.jetstream.api import find_endpoint, name_of_endpoint
 from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
 
+_WORK_ENDED: Final = "end of work"
+_COMMIT_ENDED: Final = "commit ended"
+_TOKENS_NAMED: Final = 4  # of other requests: $JS.API.DIRECT.GET, $JS.API.CONSUMER.MSG
 _FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for what raised an exception
 
 
@@ -61,11 +66,14 @@ class AccountWorld:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._broker.turns.soon(callback)
 
+    def in_turn(self, name: str, step: Callable[[], int]) -> None:
+        self._broker.turns.in_turn(name, step)
+
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        self._workers.submit(work, partial(self._broker.turns.run, done))
+        self._workers.submit(work, partial(self._broker.turns.run, _WORK_ENDED, done))
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self._workers.commit(job, partial(self._broker.turns.run, done))
+        self._workers.commit(job, partial(self._broker.turns.run, _COMMIT_ENDED, done))
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -137,6 +145,8 @@ class AccountWorld:
         callback: Callable[[Request], None],
         queue: bytes | None,
     ) -> Subscription:
+        watchdog = self._broker.turns.watchdog
+
         def call(message: Message) -> None:
             client = None if message.source is OURSELVES else message.source
             request = Request(message.subject, message.reply, message.headers, message.payload, client)
@@ -148,8 +158,12 @@ class AccountWorld:
         def answer(request: Request) -> None:
             if subscription.closed:
                 return
+            began = watchdog.began()
             if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
                 self.answer(request, b"", headers=_FAILED)
+            took = watchdog.since(began)
+            if took > PART_S:
+                watchdog.part_ended(took, _name_of(request.subject))
 
         subscription = Subscription(kind(call), subject, queue, b"")
         return subscription
@@ -189,3 +203,11 @@ class AccountWorld:
             kind="Client",
             client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
         )
+
+
+def _name_of(subject: bytes) -> str:
+    """What the watchdog calls a request: without the names of streams and consumers."""
+    endpoint, _ = find_endpoint(subject)
+    if endpoint:
+        return name_of_endpoint(endpoint)
+    return "request " + ".".join(subject.decode(errors="replace").split(".")[:_TOKENS_NAMED])

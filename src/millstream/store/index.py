@@ -184,9 +184,20 @@ def _candidates(
     if children is None:
         return iter(())
     if open_end and depth >= len(tokens) - 1:
-        return iter(list(children.items()))
+        return _listed(children)
     token = tokens[depth]
     if token == b"*":
-        return iter(list(children.items()))
+        return _listed(children)
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))
+
+
+def _listed(children: dict[bytes, SubjectNode]) -> Iterator[tuple[bytes, SubjectNode]]:
+    """All children that there are now, as far as they are still there when their turn comes.
+
+    Only tokens are listed: a million pairs would take the garbage collector a second.
+    """
+    for token in list(children):
+        child = children.get(token)
+        if child is not None:
+            yield token, child

@@ -17,7 +17,8 @@ import contextlib
 import itertools
 import logging
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
@@ -361,8 +362,7 @@ class Recovery:
                 self._log.overwrite(segment, offset, data)
 
 
-@dataclass(slots=True)
-class _Removed:
+class _Removed(msgspec.Struct):
     """What is known to have been removed."""
 
     floor: int

@@ -12,7 +12,8 @@ used (``_load``), since compiled code reads by them.  ``docs/formats/log.md`` ha
 """
 
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from millstream.base.buffer import GrowingBuffer, read_little
 from millstream.store.checksum import crc32c
@@ -55,8 +56,7 @@ class SubjectSums:
         return at
 
 
-@dataclass(slots=True)
-class Layout:
+class Layout(msgspec.Struct):
     """Where and how wide the tables are in the bytes of a summary."""
 
     data: bytes
@@ -68,8 +68,7 @@ class Layout:
     first_offset: int
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(msgspec.Struct):
     """The part that a restart needs, and the tables that a segment has while it is read."""
 
     number: int

@@ -7,7 +7,7 @@ import functools
 import pytest
 from stream_kit import Disk, Site
 
-from millstream.jetstream import account
+from millstream.jetstream import parts
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.errors import StoreError
 from millstream.store.recovery import open_log
@@ -18,7 +18,7 @@ FOLDER = "store/streams/S/log"
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=SEGMENT))
+    monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=SEGMENT))
 
 
 def size(disk: Disk) -> int:

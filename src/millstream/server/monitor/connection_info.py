@@ -13,7 +13,8 @@ from millstream.broker.history import ClosedConnection
 from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
 from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, timestamp, uptime
-from millstream.server.monitor.subscriptions import SubscriptionDetail, detail
+from millstream.server.monitor.rendering import Listing
+from millstream.server.monitor.subscriptions import detail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,8 +75,8 @@ class ConnectionInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     tls_first: bool = False
     authorized_user: str = ""
     account: str = ""
-    subscriptions_list: list[str] = []
-    subscriptions_list_detail: list[SubscriptionDetail] = []
+    subscriptions_list: Listing | list[None] = []
+    subscriptions_list_detail: Listing | list[None] = []
     name_tag: str = ""
 
 
@@ -127,9 +128,13 @@ def describe(
         tls_first=_tls_first(session),
         authorized_user=authorized_user(session) if identity else "",
         account=account if identity and names_account else "",
-        subscriptions_list=[text_of(each.subject) for each in held] if subscriptions and not details else [],
+        subscriptions_list=(
+            Listing(text_of(each.subject) for each in held) if held and subscriptions and not details else []
+        ),
         subscriptions_list_detail=(
-            [detail(each, entry.cid, account if closed else "") for each in held] if details else []
+            Listing(detail(each, entry.cid, account if closed else "") for each in held)
+            if held and details
+            else []
         ),
         name_tag=account if identity and (names_account or not closed) else "",
     )
