@@ -36,9 +36,9 @@ _STARTS = 10
 
 
 def run_to_end(start: Callable[[], Any], wait: Callable[[Any], None] | None = None) -> Any:
-    """Run a streaming query to its end, or as `wait` says, and again if Spark did not wait for Python: it gives it ten seconds.
+    """Run a streaming query to its end, or as `wait` says, and again if Spark did not wait for Python.
 
-    That is what `millstream pipeline` does, and what anybody has to do on a machine that is busy enough.
+    It gives a Python process ten seconds to start.  Starting again is what `millstream pipeline` does.
     """
     for _ in range(_STARTS):
         query = start()
