@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from millstream.base import guard
+from millstream.base.lanes import Lane
 from millstream.broker.connection import Tick
 
 Callback = Callable[..., object]
@@ -70,6 +71,10 @@ class Turns:
         self._slices.append((name, step))
         if len(self._slices) == 1:
             self._loop.call_soon(self._next_slice)
+
+    def lane(self, *, width: int, most_waiting: int) -> Lane:
+        """For long work of one kind."""
+        return Lane(self.in_turn, self.watchdog.began, width=width, most_waiting=most_waiting)
 
     def _next_slice(self) -> None:
         name, step = self._slices[0]

@@ -11,7 +11,6 @@ for what was published before it.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ import msgspec
 
 from millstream.base import guard
 from millstream.base.complaints import Complaints
-from millstream.base.slices import Sliced
+from millstream.base.lanes import Lane, Unwanted
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.long_answers import Encoded, Steps
 from millstream.jetstream.ports import Request
@@ -43,10 +42,8 @@ _log = logging.getLogger("millstream.jetstream")
 # Takes the last token of the subject and the body.
 Handler = Callable[[str, bytes], responses.Response | Later | Steps]
 Kind = type[responses.Response]
-LongAnswer = Sliced[responses.Response | Encoded]
 Answer = responses.Response | Encoded | Later | Steps | Durable | None
 
-_MOST_IN_SLICES: Final = 64  # requests that take long, which wait for each other
 _LONG: Final = 64 * 1024  # bytes of an answer that is audited in a turn of its own
 _SECOND: Final = 1_000_000_000  # ns
 _PREFIX: Final = b"$JS.API."
@@ -134,7 +131,7 @@ class Api:
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
         self._full = Complaints(_log)
-        self._in_slices: deque[tuple[_Call, LongAnswer]] = deque()  # the first one is under way
+        self._long = Lane(account.world.in_turn, self._seconds, width=1, most_waiting=request_queue_limit)
         self._listening = Listening(account.world, self.answer)
         self._server_name = server_name
         self._server_version = server_version
@@ -226,7 +223,7 @@ class Api:
             self._answer_when_durable(call, response)
             return
         if isinstance(response, Generator):
-            self._begin_slices(call, Sliced(response, self._seconds))
+            self._answer_in_slices(call, response)
             return
         if isinstance(response, Later):
             finish = response.finish
@@ -244,62 +241,32 @@ class Api:
                 ),
             )
 
-    def _begin_slices(self, call: _Call, work: LongAnswer) -> None:
-        """Answer at once if one slice is all it takes."""
+    def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
+        """One request after the other, since each may need much memory."""
 
-        def begin() -> Answer:
-            if work.step():
-                return work.result
-            self._wait_for_slices(call, work)
-            return None
+        def done(response: responses.Response | Encoded | None, error: Exception | None) -> None:
+            def outcome() -> Answer:
+                if error is not None:
+                    raise error
+                return response
 
-        self._answer(call, begin)
+            if not isinstance(error, Unwanted):
+                self._answer(call, outcome)
 
-    def _wait_for_slices(self, call: _Call, work: LongAnswer) -> None:
-        """Go on later: one request after the other, since each may need much memory."""
-        self._in_slices.append((call, work))
-        if len(self._in_slices) > _MOST_IN_SLICES:
-            self._in_slices.pop()
-            work.drop()
+        name = name_of_endpoint(call.endpoint)
+        if self._long.begin(name, pieces, done, lambda: self._is_wanted(call)) is None:
             self._full.warn("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
-        elif len(self._in_slices) == 1:
-            self._next_slice()
-
-    def _next_slice(self) -> None:
-        name = name_of_endpoint(self._in_slices[0][0].endpoint)
-        self._account.world.in_turn(name, self._take_slice)
-
-    def _take_slice(self) -> int:
-        call, work = self._in_slices[0]
-        over = True  # unless the slice is taken and there is another one
-
-        def step() -> Answer:
-            nonlocal over
-            if self._is_unwanted(call):
-                work.drop()
-                return None
-            over = work.step()
-            return work.result if over else None
-
-        try:
-            self._answer(call, step)
-        finally:
-            if over:
-                self._in_slices.popleft()
-            if self._in_slices:
-                self._next_slice()
-        return work.items
 
     def _seconds(self) -> float:
         return self._account.world.steady_ns() / _SECOND
 
-    def _is_unwanted(self, call: _Call) -> bool:
-        """Whether the client has gone, and nobody else listens for the answer."""
-        request = call.request
-        return getattr(request.client, "closed", False) and not self._account.world.has_interest(
-            request.reply
-        )
+    def _is_wanted(self, call: _Call) -> bool:
+        """Whether the client is there, or somebody else listens for the answer."""
+        reply = call.request.reply
+        if not getattr(call.request.client, "closed", False):
+            return True
+        return bool(reply) and self._account.world.has_interest(reply)
 
     def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
         def commit_ended(error: StoreError | None) -> None:

@@ -18,7 +18,7 @@ from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
-from millstream.broker.lanes import Unwanted
+from millstream.base.lanes import Unwanted
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.totals import account_traffic
 from millstream.server.reload import reload_configuration

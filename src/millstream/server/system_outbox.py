@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base.complaints import Complaints
 from millstream.base.slices import Pieces, Result, finish
 from millstream.broker.info import SERVER_VERSION
-from millstream.broker.lanes import Lane
+from millstream.base.lanes import Lane
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
@@ -37,7 +37,7 @@ class Outbox:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._sequence = 0
-        self._long = Lane(broker.turns, width=_AT_A_TIME, most_waiting=_MOST_WAITING)
+        self._long = broker.turns.lane(width=_AT_A_TIME, most_waiting=_MOST_WAITING)
         self._full = Complaints(_log)
 
     def server_id(self) -> ServerId:
@@ -108,7 +108,7 @@ class Outbox:
         done: Callable[[Result | None, Exception | None], None],
         wanted: Callable[[], bool] | None = None,
     ) -> bool:
-        """Do long work (see ``broker.lanes``); False if too much waits already."""
+        """Do long work (see ``base.lanes``); False if too much waits already."""
         if self._long.begin(name, pieces, done, wanted) is not None:
             return True
         self._full.warn("too many system requests wait, one is dropped")

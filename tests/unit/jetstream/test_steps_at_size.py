@@ -19,7 +19,6 @@ import pytest
 
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.broker.broker import Broker
-from millstream.broker.lanes import Lane
 from millstream.broker.options import BrokerOptions
 from millstream.broker.watchdog import Watchdog
 from millstream.jetstream.account import AccountJetStream
@@ -120,7 +119,7 @@ class Site:
         self.client = self.join()
         self.client.say(b"SUB _INBOX 1\r\n")
         self.other = self.join()
-        self.lane = Lane(self.broker.turns, width=4, most_waiting=64)
+        self.lane = self.broker.turns.lane(width=4, most_waiting=64)
 
     def join(self) -> FakeClient:
         client = FakeClient(self.broker)

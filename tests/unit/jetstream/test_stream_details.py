@@ -125,7 +125,7 @@ def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
 ) -> None:
     monkeypatch.setattr(stream_details, "AT_ONCE", 1)
     monkeypatch.setattr(slices, "MOST_ITEMS", 1)
-    site = Site()
+    site = Site(request_queue_limit=63)
     site.create()
     site.publish("s.1")
     site.publish("s.2")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream import __version__
+from millstream.base.lanes import Unwanted
 from millstream.base.slices import Pieces, Result
-from millstream.broker.lanes import Lane, Unwanted
 from millstream.server.monitor import internals
 from millstream.server.monitor.accountz import AccountStatzOptions, AccountzOptions, account_statz, accountz
 from millstream.server.monitor.clusterz import gatewayz, leafz, routez
@@ -73,7 +73,7 @@ class Routes:
     def __init__(self, server: Server, base_path: str) -> None:
         self.counts: Counter[str] = Counter()
         self._server = server
-        self._long = Lane(server.broker.turns, width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
+        self._long = server.broker.turns.lane(width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
         self._base = posixpath.normpath("/" + base_path.strip("/"))
         self._metrics: Metrics | None = None
         # The first path of each page is the one it is counted under, as far as it is counted.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from broker_kit import client, loop_of, make_broker
 
+from millstream.base.lanes import Unwanted
 from millstream.base.slices import MOST_ITEMS
 from millstream.broker.broker import Broker
-from millstream.broker.lanes import Lane, Unwanted
 
 
 class Desk:
@@ -18,7 +18,7 @@ class Desk:
 
     def __init__(self, width: int = 2, most_waiting: int = 3) -> None:
         self.broker: Broker = make_broker()
-        self.lane = Lane(self.broker.turns, width=width, most_waiting=most_waiting)
+        self.lane = self.broker.turns.lane(width=width, most_waiting=most_waiting)
         self.slices: list[str] = []
         self.ended: list[tuple[str, Any]] = []
         self.dropped: list[str] = []
@@ -43,26 +43,55 @@ class Desk:
         loop_of(self.broker).run_ready()
 
 
-def test_what_takes_one_slice_is_done_at_once_however_much_waits() -> None:
-    desk = Desk(width=1, most_waiting=0)
-    desk.begin("long", 5)
+def test_what_takes_one_slice_is_done_at_once_if_there_is_nothing_else() -> None:
+    desk = Desk()
     desk.begin("short", 0)
     assert desk.ended == [("short", "SHORT")]
+    assert len(desk.lane) == 0
+
+
+def test_what_takes_one_slice_does_not_wait_for_the_end_of_what_is_long() -> None:
+    desk = Desk(width=1, most_waiting=5)
+    for name in "abc":
+        desk.begin(name, 5)
+    desk.begin("short", 0)
+    desk.run()
+    assert [name for name, _ in desk.ended] == ["short", "a", "b", "c"]
+
+
+def test_nothing_but_the_first_begins_before_its_turn() -> None:
+    desk = Desk(width=2, most_waiting=60)
+    for number in range(50):
+        desk.begin(f"w{number}", 2)
+    assert desk.slices == ["w0"]
+    assert len(desk.lane) == 50
+    desk.run()
+    assert [name for name, _ in desk.ended] == [f"w{number}" for number in range(50)]
+
+
+def test_work_is_not_begun_without_number() -> None:
+    desk = Desk(width=1, most_waiting=100)
+    for number in range(100):
+        desk.begin(f"w{number}", 1000)
+    for _ in range(500):
+        loop_of(desk.broker).run_one_round()
+    assert len(set(desk.slices)) == 17
+    assert len(desk.lane) == 100
 
 
 def test_slices_of_different_work_alternate_and_the_others_wait() -> None:
     desk = Desk(width=2)
     for name in "abc":
         desk.begin(name, 3)
-    assert desk.slices == ["a", "b", "c"]
+    assert desk.slices == ["a"]
     desk.run()
-    assert desk.slices == ["a", "b", "c", "a", "b", "a", "b", "c", "c"]
+    assert desk.slices == ["a", "a", "b", "a", "b", "c", "b", "c", "c"]
     assert [name for name, _ in desk.ended] == ["a", "b", "c"]
 
 
 def test_work_of_all_lanes_shares_the_rounds() -> None:
     desk, other = Desk(), Desk()
-    other.lane = Lane(desk.broker.turns, width=2, most_waiting=0)
+    other.lane = desk.broker.turns.lane(width=2, most_waiting=0)
     other.slices = desk.slices
     desk.begin("a", 3)
     other.begin("x", 3)
@@ -75,8 +104,8 @@ def test_what_finds_no_place_is_refused() -> None:
     assert desk.begin("a", 3) is not None
     assert desk.begin("b", 3) is not None
     assert desk.begin("c", 3) is None
-    assert desk.dropped == ["c"]
     desk.run()
+    assert "c" not in desk.slices
     assert [name for name, _ in desk.ended] == ["a", "b"]
 
 

@@ -1,21 +1,24 @@
-"""Long work of the server, done in slices between which everybody else has a turn.
+"""Long work done in slices, some of it at a time.
 
-The first slice is run at once, so what is short is not kept waiting by what is long.  Of work that takes more
-slices a lane does a few pieces at a time, since each may need much memory; more wait in order, and what does
-not find a place to wait is refused.
+What comes while nothing else is done runs its first slice at once, so short work ends where it began.
+Everything else takes turns: the first slice of what is new, the next one of what is under way.  So short work
+waits for some slices of long work, but not for its end.  A lane goes on with a few at a time, and begins only
+so many more, since each may need much memory.  The rest waits in order; what finds no place is refused.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Final, Generic
 
 from millstream.base.errors import MillstreamError
 from millstream.base.slices import Pieces, Result, Sliced
 
-if TYPE_CHECKING:
-    from millstream.broker.turns import Turns
+# Calls a slice of the work of this name when those that wait now have been called (see ``broker.turns``).
+InTurn = Callable[[str, Callable[[], int]], None]
+
+_MOST_BEGUN: Final = 16  # that had their first slice and wait for the others
 
 
 class Unwanted(MillstreamError):
@@ -25,12 +28,19 @@ class Unwanted(MillstreamError):
 class Lane:
     """Work of one kind."""
 
-    def __init__(self, turns: Turns, *, width: int, most_waiting: int) -> None:
-        self._turns = turns
+    def __init__(self, in_turn: InTurn, now: Callable[[], float], *, width: int, most_waiting: int) -> None:
+        self._in_turn = in_turn
+        self._now = now
         self._width = width
-        self._most_waiting = most_waiting
+        self._most = width + most_waiting
         self._active: set[LongWork[Any]] = set()
-        self._waiting: deque[LongWork[Any]] = deque()
+        self._begun: deque[LongWork[Any]] = deque()
+        self._new: deque[LongWork[Any]] = deque()
+        self._beginning = False  # a turn for the first slice of something new is planned
+
+    def __len__(self) -> int:
+        """How much work there is."""
+        return len(self._new) + len(self._active) + len(self._begun)
 
     def begin(
         self,
@@ -43,39 +53,58 @@ class Lane:
 
         If it is not `wanted` any more at the start of a slice, that is an Unwanted.
         """
-        watchdog = self._turns.watchdog
-        work = LongWork(self, name, Sliced(pieces, watchdog.began), done, wanted)
-        ended = work.step()
-        watchdog.handled(name, work.items)
-        if not ended:
+        work = LongWork(self, name, Sliced(pieces, self._now), done, wanted)
+        if not len(self):
+            if not work.step():
+                self._activate(work)
+        elif len(self) < self._most:
+            self._new.append(work)
+            self._begin_new()
+        else:
+            work.drop()
+            return None
+        return work
+
+    def _begin_new(self) -> None:
+        if self._new and not self._beginning and len(self._begun) < _MOST_BEGUN:
+            self._beginning = True
+            self._in_turn(self._new[0].name, self._first_step)
+
+    def _first_step(self) -> int:
+        self._beginning = False
+        if not self._new:
+            return 0  # it was dropped
+        work = self._new.popleft()
+        if not work.step():
             if len(self._active) < self._width:
                 self._activate(work)
-            elif len(self._waiting) < self._most_waiting:
-                self._waiting.append(work)
             else:
-                work.drop()
-                return None
-        return work
+                self._begun.append(work)
+        self._begin_new()
+        return work.items
 
     def _activate(self, work: LongWork[Any]) -> None:
         self._active.add(work)
-        self._turns.in_turn(work.name, lambda: self._step(work))
+        self._in_turn(work.name, lambda: self._next_step(work))
 
-    def _step(self, work: LongWork[Any]) -> int:
+    def _next_step(self, work: LongWork[Any]) -> int:
         if work.step():
             self.ended(work)
         else:
-            self._turns.in_turn(work.name, lambda: self._step(work))
+            self._in_turn(work.name, lambda: self._next_step(work))
         return work.items
 
     def ended(self, work: LongWork[Any]) -> None:
         """Let the next one begin."""
         if work in self._active:
             self._active.remove(work)
-            if self._waiting:
-                self._activate(self._waiting.popleft())
-        elif work in self._waiting:
-            self._waiting.remove(work)
+            if self._begun:
+                self._activate(self._begun.popleft())
+        elif work in self._begun:
+            self._begun.remove(work)
+        elif work in self._new:
+            self._new.remove(work)
+        self._begin_new()
 
 
 class LongWork(Generic[Result]):
