@@ -7,7 +7,6 @@ the rest of the answer, which is short; the text is the same as if all had been 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,8 +29,7 @@ _SUBJECTS_TEXT: Final = b'"subjects":{"":0}'
 _DELETED_TEXT: Final = b'"deleted":[0]'
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(msgspec.Struct, frozen=True):
     """An answer as it is sent."""
 
     text: bytes

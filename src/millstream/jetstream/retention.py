@@ -6,10 +6,10 @@ Limits are enforced as messages are stored, age by a timer that fires when the o
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -27,8 +27,6 @@ _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _PURGED_AT_ONCE: Final = 20_000  # messages
 _EXPIRED_AT_ONCE: Final = 1_000
-
-Result = TypeVar("Result")
 
 
 class Retention:
@@ -216,9 +214,9 @@ class Retention:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """See ``Stream.purge``; `below` and `keep` are 0 if not asked for."""
-        return run_steps(self.purge_in_steps(subject, below, keep))
+        return finish(self.purge_in_steps(subject, below, keep))
 
-    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Generator[None, None, int]:
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
         """The same in steps, between which others have their turn; what comes meanwhile is kept."""
         log = self._stream.log
         end = log.last_seq + 1
@@ -233,13 +231,14 @@ class Retention:
         if end > log.last_seq:
             purged = log.remove_below(end)  # which looks at no message
         while log.messages and log.first_seq < end:
-            purged += log.remove_below(min(log.after(log.first_seq, _PURGED_AT_ONCE), end))
-            yield
+            removed = log.remove_below(min(log.after(log.first_seq, _PURGED_AT_ONCE), end))
+            purged += removed
+            yield removed
         if below > log.last_seq + 1:
             log.skip_to(below - 1, log.last_timestamp)
         return purged
 
-    def _purge_subject(self, subject: bytes, end: int, keep: int) -> Generator[None, None, int]:
+    def _purge_subject(self, subject: bytes, end: int, keep: int) -> Pieces[int]:
         log = self._stream.log
         purged = 0
         left = sum(node.count for _, node in log.index.match(subject)) - keep if keep else 0
@@ -249,16 +248,6 @@ class Retention:
             removed = log.remove_matching(subject, stop)
             purged += removed
             left -= removed
-            yield
+            yield removed
             seq = log.next_match(max(stop, log.first_seq), subject)
         return purged
-
-
-def run_steps(steps: Generator[None, None, Result]) -> Result:
-    """Take all steps at once and return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result

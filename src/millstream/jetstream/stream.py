@@ -8,11 +8,12 @@ answered when the commit that has their message is done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -21,7 +22,7 @@ from millstream.jetstream.direct import DirectGet
 from millstream.jetstream.fast_batch import FastBatches
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.publishing import Publishing
-from millstream.jetstream.retention import Retention, run_steps
+from millstream.jetstream.retention import Retention
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
@@ -359,9 +360,9 @@ class Stream:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
-        return run_steps(self.purge_in_steps(subject, below, keep))
+        return finish(self.purge_in_steps(subject, below, keep))
 
-    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Generator[None, None, int]:
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
         """The same, with a turn for others between two steps; what comes meanwhile is kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
@@ -374,13 +375,13 @@ class Stream:
             if subject is None:
                 self.log.gone = None  # consumers are told the first sequence that is left
             try:
-                next(steps)
+                removed = next(steps)
             except StopIteration as end:
                 purged: int = end.value
                 break
             self.consumers.purged(subject)
             self.account.committer.dirty(self)
-            yield
+            yield removed
             if self.account.streams.get(self.name) is not self:
                 raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit

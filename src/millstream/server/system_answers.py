@@ -14,11 +14,11 @@ import msgspec
 from millstream.base import guard
 from millstream.base.errors import MillstreamError
 from millstream.base.ids import nuid
+from millstream.base.lanes import Unwanted
 from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
-from millstream.base.lanes import Unwanted
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.totals import account_traffic
 from millstream.server.reload import reload_configuration

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base.complaints import Complaints
 from millstream.base.slices import Pieces, Result, finish
 from millstream.broker.info import SERVER_VERSION
-from millstream.base.lanes import Lane
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
