@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -20,15 +19,12 @@ from millstream.base.reasons import file_reason, system_reason
 from millstream.config.options import ServerOptions
 from millstream.config.reload import Area, ReloadPlan
 from millstream.server import logs
+from millstream.server.collector import Collector, limit_pauses
 from millstream.server.loop import new_event_loop
 from millstream.server.reload import reload_configuration
 from millstream.server.server import Server
 
 _log = logging.getLogger("millstream.server")
-
-# Objects are freed by reference counting on the path of a message; collecting cycles seldom keeps
-# pauses away from it.
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 # How long a thread that commits waits for the interpreter while messages are handled: Python's own 5 ms would
 # be most of the time to an acknowledgement.
@@ -44,8 +40,7 @@ def run(options: ServerOptions) -> int:
     """
     handler = logs.set_up(options.log)
     raise_soft_limit()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    gc.enable()
+    limit_pauses()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
@@ -73,6 +68,7 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             await starting
         except asyncio.CancelledError:
             return 0  # by a signal
+        Collector(server.broker.turns).start()
         if stop_wanted.is_set():
             server.request_stop()
         with _ports_file(server, options.process.ports_file_dir):
