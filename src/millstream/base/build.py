@@ -24,6 +24,8 @@ COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
     "millstream.base.buffer",
+    "millstream.base.untracked",
+    "millstream.base.wide_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
     "millstream.protocol.parser",
@@ -59,6 +61,7 @@ COMPILED_MODULES: Final = (
     "millstream.broker.router",
     "millstream.broker.internal",
     "millstream.broker.connection",
+    "millstream.broker.subscriptions",
     "millstream.broker.outlet",
     "millstream.jetstream.dedupe",
     "millstream.jetstream.staging",

@@ -15,6 +15,7 @@ from millstream.base.errors import MillstreamError
 from millstream.base.reasons import system_reason
 from millstream.config.options import ServerOptions
 from millstream.server import logs
+from millstream.server.collector import Collector, limit_pauses
 from millstream.server.loop import new_event_loop
 from millstream.server.server import Server
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
 
 _log = logging.getLogger("millstream.server")
-
-# Objects are freed by reference counting on the path of a message; collecting cycles seldom keeps
-# pauses away from it.
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 # How long a thread that commits waits for the interpreter while messages are handled: Python's own 5 ms would
 # be most of the time to an acknowledgement.
@@ -40,8 +37,7 @@ def run(options: ServerOptions) -> int:
     handler = logs.set_up(options.log)
     raise_soft_limit()
     gc.freeze()  # what was imported stays: collections need not look at it
-    gc.set_threshold(*_GC_THRESHOLDS)
-    gc.enable()
+    limit_pauses()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
@@ -74,6 +70,7 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             await starting
         except asyncio.CancelledError:
             return 0  # by a signal
+        Collector(server.broker.turns).start()
         if stop_wanted.is_set():
             server.request_stop()
         if process.ports_file_dir:
