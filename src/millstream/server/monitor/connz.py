@@ -16,7 +16,14 @@ import msgspec
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.broker.history import ClosedConnection
-from millstream.server.monitor.connection_info import Entry, Moment, authorized_user, describe
+from millstream.server.monitor.connection_info import (
+    Entry,
+    Moment,
+    authorized_user,
+    describe,
+    held_by,
+    subscription_count,
+)
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.rendering import Listing
@@ -93,7 +100,7 @@ _ORDERS: Final[dict[str, tuple[Key, bool]]] = {
     "": (lambda entry, _: entry.cid, False),
     "cid": (lambda entry, _: entry.cid, False),
     "start": (lambda entry, _: entry.cid, False),
-    "subs": (lambda entry, _: len(entry.subscriptions), True),
+    "subs": (lambda entry, _: subscription_count(entry), True),
     "pending": (_pending, True),
     "msgs_to": (lambda entry, _: entry.out_messages, True),
     "msgs_from": (lambda entry, _: entry.in_messages, True),
@@ -223,7 +230,7 @@ def _listens_on(entry: Entry, subject: bytes) -> Pieces[bool]:
     """Whether one of its subscriptions overlaps; only open connections are asked."""
     if isinstance(entry, ClosedConnection):
         return True
-    for count, each in enumerate(list(entry.subscriptions.values()), start=1):
+    for count, each in enumerate(held_by(entry), start=1):
         if collide(each.subject, subject):
             return True
         if count % _AT_ONCE == 0:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.history import SubscriptionRecord
     from millstream.broker.router import SubjectSpace, Subscription
-    from millstream.subjects.tree import Node
 
 _AT_ONCE: Final = 256  # routes of a piece
 INTERNAL_CID: Final = 1  # of the subscriptions that the server has itself; clients begin higher
@@ -61,16 +60,11 @@ def walk(space: SubjectSpace) -> Iterator[Subscription | None]:
 
     Subscriptions may come and go in between; whether those are found is open.
     """
-    waiting: list[Node] = [space.tree.root]
-    while waiting:
-        node = waiting.pop()
-        if not node.plain and not node.queues:
+    for found in space.tree.walk():
+        if found:
+            yield from found
+        else:
             yield None
-        yield from list(node.plain)
-        for members in list(node.queues.values()):
-            yield from list(members)
-        waiting.extend(child for child in (node.star, node.tail) if child is not None)
-        waiting.extend(node.children.values())
 
 
 class TreeStats(msgspec.Struct, frozen=True):
