@@ -1,9 +1,9 @@
 """Clients that leave with many subscriptions, or many at once: in slices, and as if they had gone at once."""
 
 import asyncio
-import dataclasses
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
@@ -218,7 +218,7 @@ def test_a_reload_takes_away_many_subscriptions_in_slices() -> None:
     one.say(b"SUB t.1 t\r\n")
     denied = Permissions(subscribe=SubjectRules(deny=("s.*",)))
     after = Authorization(users=(User(name="u", password="u", permissions=denied),))
-    reload.apply(broker, dataclasses.replace(broker.options, authorization=after))
+    reload.apply(broker, msgspec.structs.replace(broker.options, authorization=after))
     assert tree_size(broker) > MANY / 2
     told = one.heard()
     assert told.count(b"-ERR 'Permissions Violation") == MANY

@@ -40,7 +40,8 @@ def _is_past_the_interpreter(process: subprocess.Popen[str]) -> bool:
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
     extensions = ".cpython-" in Path(f"/proc/{process.pid}/maps").read_text()
-    return extensions and not caught & 1 << (signal.SIGINT - 1)
+    interrupt, terminate = (bool(caught & 1 << (number - 1)) for number in (signal.SIGINT, signal.SIGTERM))
+    return extensions and (not interrupt or terminate)  # the server listens to both, as soon as it can
 
 
 def start_time_s(folder: Path) -> float:
