@@ -50,8 +50,11 @@ bench: build dev  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks streams
 
-bench-scale: build dev  ## what grows with size, against nats-server; every row at two sizes
+bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.scale_reads
+	$(BIN)/python -m benchmarks.scale_subscriptions
+	$(BIN)/python -m benchmarks.scale_waits
+	$(BIN)/python -m benchmarks.scale_start
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 	$(BIN)/python tests/compat/js_config/record_configs.py

@@ -24,6 +24,7 @@ from millstream.store.erasure import Erasure
 from millstream.store.errors import StoreError
 from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
+from millstream.store.index import SubjectNode
 from millstream.store.log_writing import LogWriting
 from millstream.store.losses import MOST_LISTED, Damage
 from millstream.store.numbers import Numbers
@@ -196,7 +197,7 @@ class Log(LogWriting):
 
     def _remove_known(self, subject: bytes, below: int) -> None:
         """Take messages of a subject away as long as the index knows which one is the first."""
-        node = self.index.find(subject)
+        node: SubjectNode | None = self.index.find(subject)
         while node is not None and node.first_exact and node.first < below:
             if not self.remove(node.first):
                 return

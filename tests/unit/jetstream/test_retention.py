@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from stream_kit import SECOND, Site
 
+from millstream.base import slices
 from millstream.jetstream import retention
 
 FULL = (503, 10077, "maximum messages exceeded")
@@ -237,6 +238,7 @@ def test_a_purge_can_be_forbidden() -> None:
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_PURGED_AT_ONCE", 3)
     monkeypatch.setattr(retention, "_EXPIRED_AT_ONCE", 3)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
 
 REQUESTS = [(None, 15, 0), (None, 0, 5), (b"s.1", 0, 0), (b"s.1", 15, 0), (b"s.1", 0, 2), (b"s.*", 0, 4)]
