@@ -2,8 +2,8 @@
 
 A place in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which knows
 between which sequences to look.  Single messages are found by the tables of their segment if those are in
-memory, and otherwise by its waypoints, with one read of the file (``waypoints``): that costs the same in a
-log of any size.  Tables are loaded for whatever goes over many messages (``tables``).
+memory, and otherwise by its waypoints, with one read of the file (``waypoints``): that does not
+grow with the log.  Tables are loaded for whatever goes over many messages (``tables``).
 
 Not here: everything that changes what is there (``log_writing``, ``log``).  Reading finds out what is damaged
 or erased; what is done then is ``Log``'s.
