@@ -24,6 +24,7 @@ COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
     "millstream.base.buffer",
+    "millstream.base.heap",
     "millstream.base.untracked",
     "millstream.base.wide_map",
     "millstream.subjects.match",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.descriptors import raise_soft_limit
 from millstream.base.errors import MillstreamError
+from millstream.base.heap import keep_freed_memory
 from millstream.base.reasons import system_reason
 from millstream.config.options import ServerOptions
 from millstream.server import logs
@@ -38,6 +39,7 @@ def run(options: ServerOptions) -> int:
     raise_soft_limit()
     gc.freeze()  # what was imported stays: collections need not look at it
     limit_pauses()
+    keep_freed_memory()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
