@@ -12,7 +12,7 @@ INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store sub
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench soak fuzz sanitized clean
+.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -28,7 +28,7 @@ compiled: collect  ## every test on the compiled build; the + shows its output a
 	+$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 interpreted: collect  ## the tests of compiled packages on the interpreted build
-	MILLSTREAM_PURE=1 $(BIN)/pytest -n 2 --dist loadgroup $(INTERPRETED)
+	MILLSTREAM_PURE=1 $(BIN)/pytest -n 1 $(INTERPRETED)
 
 test-pure: build dev  ## every test on the interpreted build
 	MILLSTREAM_PURE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -49,6 +49,12 @@ fmt: dev
 bench: build dev  ## against nats-server, interleaved; ratios are what counts
 	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks streams
+
+bench-scale: build dev  ## what grows with size, against nats-server
+	$(BIN)/python -m benchmarks.scale_reads
+	$(BIN)/python -m benchmarks.scale_subscriptions
+	$(BIN)/python -m benchmarks.scale_waits
+	$(BIN)/python -m benchmarks.scale_start
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 	$(BIN)/python tests/compat/js_config/record_configs.py
@@ -77,6 +83,8 @@ sanitized: build
 
 build: $(VENV)/.tools
 	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@# Bytecode, too: whoever forbids Python to write it would compile all that a server imports at each start.
+	@$(BIN)/python -m compileall -q src/millstream
 
 # What is installed, by who needs it.  The package itself is installed without compiled modules: `build` makes
 # them, once, where they are used.

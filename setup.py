@@ -106,8 +106,9 @@ class Compile(build_ext):
             self.compiled += path.stat().st_mtime_ns != before
             last = self.checked == len(self.extensions)
             if self.compiled and (last or time.monotonic() - self.said > SAY_EVERY_S):
-                total = f" of {self.missing}" if self.missing else ""
-                self.say(f"compiled {self.compiled}{total} modules")
+                # with some modules there already, nobody knows how many of those are out of date
+                fresh = self.missing == len(self.extensions)
+                self.say(f"compiled {self.compiled}{f' of {self.missing}' if fresh else ''} modules")
 
     def say(self, text: str) -> None:
         self.said = time.monotonic()

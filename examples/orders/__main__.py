@@ -5,7 +5,6 @@ What is stored stays in the folder `--data`; starting again goes on where it sto
 
 import argparse
 import signal
-import sys
 from pathlib import Path
 
 
@@ -32,4 +31,4 @@ if __name__ == "__main__":
 
     from examples.orders.desk import run
 
-    sys.exit(run(options))
+    run(options)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import nats
 import nats.errors
@@ -234,9 +234,17 @@ async def _pass_over(error: Exception) -> None:
     """Say nothing about a lost connection: nats-py mends it, and the view shows what is missing."""
 
 
-def run(options: argparse.Namespace) -> int:
-    """Open the order desk, and close it when a signal asks for it; return the exit code."""
-    return asyncio.run(_run(options))
+def run(options: argparse.Namespace) -> NoReturn:
+    """Open the order desk, close it when a signal asks for it, and end the process.
+
+    A task of nats-py that is cancelled while its server goes away may not end, and `asyncio.run` would wait
+    for it.  All parts have ended by then, so nothing is lost.
+    """
+    code = asyncio.Runner().run(_run(options))
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 async def _run(options: argparse.Namespace) -> int:

@@ -136,7 +136,9 @@ async def test_a_client_that_takes_nothing_is_cut_off(
         client, response = await asyncio.to_thread(begin, server.arrow_url)
         endpoint = server._arrow
         assert endpoint is not None
-        await until(lambda: not endpoint._conversations)
+        clients = endpoint._clients
+        assert clients is not None
+        await until(lambda: not clients._conversations)
         with pytest.raises((http.client.IncompleteRead, OSError)):
             await asyncio.to_thread(parse, response)
         response.close()
@@ -159,12 +161,15 @@ async def test_a_client_that_never_comes_to_an_end_is_cut_off(
         talkative = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
         talkative.sendall(head)
         talkative.setblocking(False)
-        await until(lambda: bool(endpoint._strangers))
-        while endpoint._strangers:
+        await until(lambda: endpoint._clients is not None)
+        clients = endpoint._clients
+        assert clients is not None
+        await until(lambda: bool(clients._strangers))
+        while clients._strangers:
             with contextlib.suppress(OSError):  # it has hung up
                 talkative.sendall(b"x")
             await asyncio.sleep(0.02)
-        assert not endpoint._conversations
+        assert not clients._conversations
         talkative.close()
 
 

@@ -18,7 +18,8 @@ from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
 
 # Of a configuration: both servers wait 2 s for CONNECT, which a busy machine may need for itself.
-PATIENT_LOGIN = "authorization: {timeout: 30}\n"
+# What a busy machine may not do in time: log in, and read what was sent.
+PATIENT_SERVER = 'authorization: {timeout: 30}\nwrite_deadline: "5m"\n'
 
 AUTHORIZATION_VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 

@@ -12,8 +12,8 @@ from tests.recordings import GOLDEN, Judge
 
 _RECORDINGS: Final = GOLDEN / "shapes"
 
-# Present or absent by chance or by build: not measured yet, a Go build's commit.
-OPTIONAL_KEYS: Final = frozenset({"rtt", "git_commit", "cache_hit_rate"})
+# Present or absent by chance or by build: not measured yet, a Go build's commit, what only Millstream tells.
+OPTIONAL_KEYS: Final = frozenset({"rtt", "git_commit", "cache_hit_rate", "event_loop"})
 
 # Maps whose keys are data: the paths that were asked for, the switches of a release.
 OPAQUE_KEYS: Final = frozenset({"http_req_stats", "feature_flags", "memstats"})

@@ -266,6 +266,8 @@ def test_a_summary_lost_while_the_log_is_open_is_made_again() -> None:
     log = open_log(damaged.fs, "s", segment_size=SEGMENT)
     damaged.fs.lose("s/0000000003.sum")
     assert read_all(log) == damaged.life.live
+    for segment in log.segments:
+        log.load(segment)
     assert log.losses.damages == []
     log.append(b"z", b"", 0, 0, 0, 1, 0)
     commit = log.begin_commit()

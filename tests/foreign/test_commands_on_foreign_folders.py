@@ -15,7 +15,7 @@ from foreign_kit import FOREIGN, photograph, run
 from millstream.base.errors import MillstreamError
 from millstream.cli.app import app
 from millstream.cli.main import main
-from millstream.server.app import _pid_file
+from millstream.server.process_files import pid_file
 
 sys.path.append(str(Path(__file__).parent.parent / "security"))
 from lying_server import LyingServer, names, snapshot
@@ -170,16 +170,16 @@ def test_what_others_put_into_a_table_stays_there(tmp_path: Path) -> None:
 def test_a_pid_file_takes_the_place_of_nothing_but_a_process_id(tmp_path: Path) -> None:
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("mine")
-    with pytest.raises(MillstreamError, match="something else than a process id"), _pid_file(str(thesis)):
+    with pytest.raises(MillstreamError, match="something else than a process id"), pid_file(str(thesis)):
         pass
     assert thesis.read_text() == "mine"
     for text in ("", "123", "123\n"):
         path = tmp_path / "pid"
         path.write_text(text)
-        with _pid_file(str(path)):
+        with pid_file(str(path)):
             assert path.read_text() == str(os.getpid())
         assert not path.exists()
-    with _pid_file(str(path)):
+    with pid_file(str(path)):
         path.write_text("1")  # another server has begun
     assert path.read_text() == "1"
 

@@ -20,6 +20,8 @@ from gateway_kit import (
     payload_of,
 )
 
+from millstream.gateway.link import Link
+from millstream.gateway.settings import Nats
 from millstream.testing.fault_proxy import FaultProxy
 from millstream.testing.reference import ServerKind, ServerProcess
 
@@ -85,6 +87,26 @@ async def test_a_link_that_is_cut_while_it_is_mended_is_mended(
                 while (await lab.ack(line))["acked"] is False:
                     line = await lines.next()
         await lab.remove()
+
+
+async def test_a_line_that_breaks_while_it_is_closed_leaves_no_tasks(
+    js_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Link(Nats(servers=(js_server.client_url,)))
+    await link.open()
+    connection = link.nats
+
+    async def break_off() -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(connection._transport, "drain", break_off)
+    connection._pending_data_size = 1  # so that closing has something to send
+    await link.close()
+
+    async def is_over() -> bool:
+        return not any("_wait_for_msgs" in repr(task) for task in asyncio.all_tasks())
+
+    await eventually(is_over, "a subscription of the closed connection is still there")
 
 
 async def test_a_gateway_without_nats_starts_and_waits(

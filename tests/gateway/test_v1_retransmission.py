@@ -72,7 +72,8 @@ async def test_callers_that_come_and_go_do_not_use_up_max_retry(lab: Lab) -> Non
 
 async def test_callers_that_come_and_go_do_not_use_up_what_nobody_has_seen(lab: Lab) -> None:
     """With a window smaller than the consumer's, messages wait in the gateway, delivered and never sent."""
-    await lab.consumer(max_inflight=4, max_retry=3, ack_wait=2 * SECOND_NS)
+    # Long enough for six callers to come and go, on a busy machine too.
+    await lab.consumer(max_inflight=4, max_retry=3, ack_wait=15 * SECOND_NS)
     texts = {"one", "two", "three", "four"}
     for text in sorted(texts):
         await lab.publish(text)

@@ -41,7 +41,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.loop = FakeLoop()
-        self.broker = Broker(BrokerOptions(), server_id="N", loop=self.loop.as_loop())
+        self.broker = Broker(BrokerOptions(), server_id="N", loop=self.loop.as_loop(), clock=self.loop.time)
         self.clients: dict[int, FakeClient] = {}
         self.echo: dict[int, bool] = {}
         self.model: list[NaiveSubscription] = []

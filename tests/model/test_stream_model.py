@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from naive_stream import Message, NaiveStream
 
-from millstream.jetstream import account
+from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.stream import Stream
 from millstream.jsapi.enums import StorageType
@@ -410,8 +410,8 @@ def run(machine: type[StreamMachine], examples: int, steps: int) -> None:
 
 
 def with_segments(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=size))
-    monkeypatch.setattr(account, "new_log", functools.partial(new_log, segment_size=size))
+    monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=size))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=size))
 
 
 @pytest.mark.parametrize("segment_size", [DEFAULT_SEGMENT_SIZE, 250])

@@ -19,8 +19,8 @@ import pytest
 
 from millstream import Server
 from millstream.config.load import load
-from millstream.server.arrow import conversation, endpoint, places
-from millstream.server.arrow.endpoint import ArrowEndpoint
+from millstream.server.arrow import clients, conversation, places
+from millstream.server.arrow.clients import Clients
 from millstream.testing.patience import PATIENCE_S
 
 SILENT = 600
@@ -47,8 +47,9 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-def endpoint_of(server: Server) -> ArrowEndpoint:
-    found = server._arrow
+def clients_of(server: Server) -> Clients:
+    assert server._arrow is not None
+    found = server._arrow._clients
     assert found is not None
     return found
 
@@ -116,23 +117,23 @@ async def test_strangers_hold_no_thread_and_keep_nobody_out(
             sock = await asyncio.to_thread(dial, server)
             stack.enter_context(sock)
             await asyncio.to_thread(sock.sendall, beginning)
-        await until(lambda: len(endpoint_of(server)._strangers) == endpoint._MOST_STRANGERS)
+        await until(lambda: len(clients_of(server)._strangers) == clients._MOST_STRANGERS)
         assert await rows(server) == 3
         assert await rows(server, "ann", "a") == 3
-        await until(lambda: not endpoint_of(server)._conversations)
+        await until(lambda: not clients_of(server)._conversations)
         assert threading.active_count() <= before + 8  # those of this test and of the loop's executor
     assert caplog.text.count("connections without a request") >= 1
     assert len(caplog.records) < 20
-    await until(lambda: not endpoint_of(server)._strangers)
+    await until(lambda: not clients_of(server)._strangers)
 
 
 async def test_a_user_that_reads_slowly_leaves_room_for_others(server: Server) -> None:
     slow = [await asyncio.to_thread(ask, server, buffer=4096) for _ in range(3 * MOST_THREADS)]
     with all_closed(slow):
-        await until(lambda: len(endpoint_of(server)._conversations) == MOST_THREADS - 1)
+        await until(lambda: len(clients_of(server)._conversations) == MOST_THREADS - 1)
         for _ in range(5):
             assert await rows(server, "bob", "b") == 3
-        assert len(endpoint_of(server)._conversations) >= MOST_THREADS - 1
+        assert len(clients_of(server)._conversations) >= MOST_THREADS - 1
 
 
 async def test_who_takes_a_byte_now_and_then_is_cut_off(
@@ -143,9 +144,9 @@ async def test_who_takes_a_byte_now_and_then_is_cut_off(
     monkeypatch.setattr(conversation, "MIN_RATE", 4 * 1024 * 1024)
     slow = await asyncio.to_thread(ask, server, buffer=4096)
     with all_closed([slow]):
-        await until(lambda: bool(endpoint_of(server)._conversations))
+        await until(lambda: bool(clients_of(server)._conversations))
         slow.setblocking(False)
-        while endpoint_of(server)._conversations:
+        while clients_of(server)._conversations:
             with contextlib.suppress(OSError):
                 slow.recv(1024)
             await asyncio.sleep(0.05)
@@ -157,7 +158,7 @@ async def test_too_many_that_wait_are_told_to_come_again(
     monkeypatch.setattr(places, "WAIT_S", 0.2)
     slow = [await asyncio.to_thread(ask, server, buffer=4096) for _ in range(MOST_THREADS)]
     with all_closed(slow):
-        await until(lambda: len(endpoint_of(server)._conversations) == MOST_THREADS - 1)
+        await until(lambda: len(clients_of(server)._conversations) == MOST_THREADS - 1)
         late = await asyncio.to_thread(ask, server)
         with all_closed([late]):
             answer = await asyncio.to_thread(late.recv, 65536)
@@ -167,11 +168,11 @@ async def test_too_many_that_wait_are_told_to_come_again(
 async def test_places_are_given_back_whatever_becomes_of_a_reader(server: Server) -> None:
     for _ in range(3):
         slow = [await asyncio.to_thread(ask, server, buffer=4096) for _ in range(2 * MOST_THREADS)]
-        await until(lambda: len(endpoint_of(server)._conversations) == MOST_THREADS - 1)
+        await until(lambda: len(clients_of(server)._conversations) == MOST_THREADS - 1)
         for sock in slow:
             sock.close()
-        await until(lambda: not endpoint_of(server)._conversations and not endpoint_of(server)._known)
-        assert endpoint_of(server)._places.taken == 0
+        await until(lambda: not clients_of(server)._conversations and not clients_of(server)._known)
+        assert clients_of(server)._places.taken == 0
     assert await rows(server) == 3
 
 
@@ -179,12 +180,12 @@ async def test_wrong_passwords_hold_no_thread(server: Server) -> None:
     guesses = [await asyncio.to_thread(ask, server, "bob", "wrong") for _ in range(100)]
     with all_closed(guesses):
         assert await rows(server, "bob", "b") == 3
-        await until(lambda: not endpoint_of(server)._conversations)
+        await until(lambda: not clients_of(server)._conversations)
 
 
 async def test_the_end_of_the_server_does_not_wait_for_strangers(server: Server) -> None:
     socks = [await asyncio.to_thread(dial, server) for _ in range(50)]
     socks += [await asyncio.to_thread(ask, server, buffer=4096) for _ in range(2 * MOST_THREADS)]
     with all_closed(socks):
-        await until(lambda: len(endpoint_of(server)._conversations) == MOST_THREADS - 1)
+        await until(lambda: len(clients_of(server)._conversations) == MOST_THREADS - 1)
         await asyncio.wait_for(server.stop(), PATIENCE_S)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from gate_kit import Client, client, running
 
@@ -182,9 +182,9 @@ def test_a_reload_that_fails_for_one_connection_closes_it_and_is_applied_to_the_
         real(of, connection)
 
     monkeypatch.setattr(handshake, "apply_limits", apply_limits)
-    after = tuple(dataclasses.replace(each, permissions=denied) for each in users)
+    after = tuple(msgspec.structs.replace(each, permissions=denied) for each in users)
     reload.apply(
-        broker, dataclasses.replace(before, authorization=Authorization(users=after), max_connections=1)
+        broker, msgspec.structs.replace(before, authorization=Authorization(users=after), max_connections=1)
     )
     assert clients[0].closed
     assert b"secret.a" in clients[1].heard()

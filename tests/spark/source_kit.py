@@ -10,13 +10,15 @@ import itertools
 import json
 import pickle
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from millstream.jsapi.errors import Err
+from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
@@ -30,6 +32,23 @@ ALL = tuple(COLUMNS)
 Row = dict[str, Any]
 _NOT_STORED = Err.STREAM_CREATE_FAILED.value[1]
 _numbers = itertools.count(1)
+_STARTS = 10
+
+
+def run_to_end(start: Callable[[], Any], wait: Callable[[Any], None] | None = None) -> Any:
+    """Run a streaming query to its end, or as `wait` says, and again if Spark did not wait for Python.
+
+    It gives a Python process ten seconds to start.  Starting again is what `millstream pipeline` does.
+    """
+    for _ in range(_STARTS):
+        query = start()
+        try:
+            query.awaitTermination() if wait is None else wait(query)
+            return query
+        except StreamingQueryException as error:
+            if not passing_cause(error, worked=False):
+                raise
+    raise AssertionError("Spark has not waited for Python again and again")
 
 
 class Lab:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from source_kit import Lab
+from source_kit import Lab, run_to_end
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -74,7 +74,7 @@ def test_a_query_that_is_started_again_copies_each_message_once(
         fields["fenceSubject"] = f"{copy}.fence"
 
     def run_query() -> None:
-        query = (
+        writer = (
             spark.readStream.format("jetstream")
             .options(**sink(subscribe=origin, startingOffsets="earliest", maxOffsetsPerTrigger="100"))
             .load()
@@ -83,9 +83,8 @@ def test_a_query_that_is_started_again_copies_each_message_once(
             .options(**sink(**fields))
             .option("checkpointLocation", checkpoint)
             .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination()
+        run_to_end(writer.start)
 
     for more in (0, 50):
         lab.fill(origin, more)

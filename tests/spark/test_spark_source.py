@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
-from source_kit import Lab, rows
+from source_kit import Lab, rows, run_to_end
 
 from millstream.spark import source
 from millstream.spark.lag import LagListener, QueryLag
@@ -27,9 +27,7 @@ def stream_frame(spark: Any, options: dict[str, str]) -> Any:
 
 
 def run_now(query: Any) -> Any:
-    started = query.trigger(availableNow=True).start()
-    started.awaitTermination()
-    return started
+    return run_to_end(query.trigger(availableNow=True).start)
 
 
 def test_spark_finds_the_source_by_itself_and_reads_what_we_read(spark: Any, lab: Lab) -> None:
@@ -152,16 +150,15 @@ def test_a_running_query_follows_and_tells_its_lag(spark: Any, lab: Lab, checkpo
     source = spark.readStream.format("jetstream").options(
         **lab.options(stream, startingOffsets="earliest", maxOffsetsPerTrigger="5")
     )
-    query = (
+    writer = (
         source.load()
         .select("seq")
         .writeStream.format("memory")
         .queryName(name)
         .option("checkpointLocation", checkpoint)
-        .start()
     )
+    query = run_to_end(writer.start, lambda query: query.processAllAvailable())
     try:
-        query.processAllAvailable()
         batch = query.lastProgress.batchId
         lab.fill(stream, 3)
         query.processAllAvailable()

@@ -12,35 +12,32 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Number:
+
+class Number(msgspec.Struct, frozen=True):
     """A number in a table: a format character of ``struct``, and its value."""
 
     form: str
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Structs:
+class Structs(msgspec.Struct, frozen=True):
     """A vector of structs that consist of 64-bit numbers, `width` each."""
 
     width: int
     values: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(msgspec.Struct, frozen=True):
     """A vector of tables."""
 
     items: Sequence[Table]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Values by slot; those that are not there have their default."""
 
     slots: dict[int, Value]

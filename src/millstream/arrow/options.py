@@ -1,12 +1,11 @@
 """What can be configured about the Arrow endpoint."""
 
-from dataclasses import dataclass
+import msgspec
 
 LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrowOptions:
+class ArrowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """It runs beside JetStream, unless it is switched off."""
 
     enabled: bool = True

@@ -10,9 +10,10 @@ Only `msg_id` can be null, but all are declared so, because that is what readers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+import msgspec
 
 
 class Kind(Enum):
@@ -26,8 +27,7 @@ class Kind(Enum):
     MAP = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     name: str
     kind: Kind
     children: tuple[Field, ...] = ()

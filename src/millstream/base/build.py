@@ -9,7 +9,6 @@ Imports nothing but the standard library: ``setup.py`` runs this file before any
 """
 
 import importlib.machinery
-import importlib.util
 import os
 import sys
 import sysconfig
@@ -25,6 +24,9 @@ COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
     "millstream.base.buffer",
+    "millstream.base.heap",
+    "millstream.base.untracked",
+    "millstream.base.wide_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
     "millstream.protocol.parser",
@@ -41,8 +43,10 @@ COMPILED_MODULES: Final = (
     "millstream.store.numbers",
     "millstream.store.index",
     "millstream.store.subject_list",
+    "millstream.store.waypoints",
     "millstream.store.segment",
     "millstream.store.summary",
+    "millstream.store.filters",
     "millstream.store.scan",
     "millstream.store.log_reading",
     "millstream.store.log_writing",
@@ -55,9 +59,11 @@ COMPILED_MODULES: Final = (
     "millstream.spark.intake",
     "millstream.wire.publishing",
     "millstream.spark.writing.frames",
+    "millstream.broker.watchdog",
     "millstream.broker.router",
     "millstream.broker.internal",
     "millstream.broker.connection",
+    "millstream.broker.subscriptions",
     "millstream.broker.outlet",
     "millstream.jetstream.dedupe",
     "millstream.jetstream.staging",
@@ -115,7 +121,7 @@ def select() -> str:
         if _SourceFirst not in sys.meta_path:
             sys.meta_path.insert(0, _SourceFirst)
         return "pure"
-    missing = [name for name in COMPILED_MODULES if not _is_extension(name)]
+    missing = _without_extension()
     if missing:
         raise MissingCompiledModules(
             f"millstream was built without its compiled modules ({', '.join(missing)}); "
@@ -124,10 +130,15 @@ def select() -> str:
     return "compiled"
 
 
-def _is_extension(name: str) -> bool:
-    package, _, _ = name.rpartition(".")
-    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), *package.split(".")[1:])
-    finder = importlib.machinery.FileFinder(
-        folder, (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
-    )
-    return finder.find_spec(name) is not None
+def _without_extension() -> list[str]:
+    """Return the compiled modules that have no extension; each folder is listed once."""
+    root = os.path.dirname(os.path.dirname(__file__))
+    files: dict[str, set[str]] = {}
+    missing = []
+    for name in COMPILED_MODULES:
+        package, _, module = name.rpartition(".")
+        if package not in files:
+            files[package] = set(os.listdir(os.path.join(root, *package.split(".")[1:])))
+        if not any(module + suffix in files[package] for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+            missing.append(name)
+    return missing

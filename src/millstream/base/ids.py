@@ -8,10 +8,8 @@ known only to those who may use it has a secret token in it.  Keys are in `base.
 """
 
 import base64
-import hashlib
 import os
 import random
-import secrets
 import threading
 from typing import Final
 
@@ -28,6 +26,8 @@ _NONCE_BYTES: Final = 11
 _SECRET_LENGTH: Final = NUID_LENGTH  # so they look alike
 _AS_DIGITS: Final = bytes(ord(_DIGITS[byte % 62]) for byte in range(256))
 
+_system_random: Final = random.SystemRandom()
+
 
 class NuidGenerator:
     """A source of NUIDs; may be shared between threads."""
@@ -38,7 +38,7 @@ class NuidGenerator:
     def begin(self) -> None:
         """Draw everything; in a forked process, whose parent goes on with the numbers there were."""
         self._lock = threading.Lock()  # a new one: who held the old one is not in this process
-        self._random = random.Random(secrets.randbits(64))
+        self._random = random.Random(os.urandom(8))
         self._restart()
 
     def next(self) -> str:
@@ -55,7 +55,7 @@ class NuidGenerator:
         return prefix + "".join(tail)
 
     def _restart(self) -> None:
-        self._prefix = "".join(secrets.choice(_DIGITS) for _ in range(_PREFIX_LENGTH))
+        self._prefix = "".join(_system_random.choices(_DIGITS, k=_PREFIX_LENGTH))
         self._counter = self._random.randrange(_COUNTER_END)
         self._step = self._random.randrange(_MIN_STEP, _MAX_STEP)
 
@@ -71,14 +71,16 @@ def nuid() -> str:
 
 def secret_token() -> str:
     """A token of a subject that nobody can guess: 22 base-62 characters, some 130 random bits."""
-    return secrets.token_bytes(_SECRET_LENGTH).translate(_AS_DIGITS).decode("ascii")
+    return os.urandom(_SECRET_LENGTH).translate(_AS_DIGITS).decode("ascii")
 
 
 def nonce() -> str:
     """A fresh challenge for a client to sign: 11 random bytes in unpadded base64url."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(_NONCE_BYTES)).rstrip(b"=").decode("ascii")
+    return base64.urlsafe_b64encode(os.urandom(_NONCE_BYTES)).rstrip(b"=").decode("ascii")
 
 
 def short_hash(text: str) -> str:
     """Eight base-62 characters that stand for `text`, the same everywhere and every time."""
+    import hashlib
+
     return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:HASH_LENGTH])

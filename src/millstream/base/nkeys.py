@@ -11,12 +11,9 @@ Only public keys live here: the broker verifies and never signs, so seeds are no
 
 import base64
 import binascii
+import os
 from enum import IntEnum
 from typing import Final
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from millstream.base.errors import MillstreamError
 
@@ -75,12 +72,21 @@ def check_user_key(public_key: str) -> None:
         raise NkeyError(f"the nkey of a user starts with 'U', not {public_key[0]!r}")
 
 
+def prepare() -> None:
+    """Import what ``verify`` needs, so that the first client does not wait for it."""
+    import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401
+
+
 def verify(public_key: str, signature: bytes, data: bytes) -> bool:
     """Whether `signature` over `data` was made by the owner of `public_key`.
 
     Something that is no signing key has no owner, so it is False rather than an error: this is
     asked about texts that a stranger sent.
     """
+    # Here, because most servers have no nkeys and start without them.
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         kind, raw = decode(public_key)
         if kind is KeyKind.CURVE:
@@ -92,10 +98,10 @@ def verify(public_key: str, signature: bytes, data: bytes) -> bool:
 
 
 def new_server_id() -> str:
-    """A fresh identity for a server: the public half of a key nobody keeps."""
-    return encode(KeyKind.SERVER, Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+    """Return a fresh identity for a server: random bytes, because it never signs."""
+    return encode(KeyKind.SERVER, os.urandom(_RAW_LENGTH))
 
 
 def new_xkey() -> str:
-    """A fresh public curve key, as INFO shows it."""
-    return encode(KeyKind.CURVE, X25519PrivateKey.generate().public_key().public_bytes_raw())
+    """Return a fresh public curve key, as INFO shows it: any 32 bytes are one."""
+    return encode(KeyKind.CURVE, os.urandom(_RAW_LENGTH))

@@ -1,7 +1,6 @@
 """The known word that a mistyped one was probably meant to be."""
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from typing import Final
 
 _LEAST: Final = 0.6  # of 1, for words that are equal
@@ -18,6 +17,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def _likeness(word: str, other: str) -> tuple[float, bool]:
     """Compare by what they have in common, then by the letter that people seldom miss: the first."""
+    from difflib import SequenceMatcher  # here: few words are mistyped
+
     same_letters = sorted(word) == sorted(other)  # two of them changed places
     ratio = SequenceMatcher(None, other, word, autojunk=False).ratio()
     return max(ratio, 0.8 if same_letters else 0.0), word[:1] == other[:1]

@@ -4,7 +4,6 @@ OpenSSL names no file and says little more than a number.
 """
 
 import ssl
-from pathlib import Path
 from typing import NoReturn
 
 from millstream.base.errors import MillstreamError
@@ -75,4 +74,5 @@ def _check_readable(path: str, what: str) -> None:
 
 
 def _holds(path: str, kind: str) -> bool:
-    return f"{kind}-----".encode() in Path(path).read_bytes()
+    with open(path, "rb") as file:
+        return f"{kind}-----".encode() in file.read()

@@ -19,13 +19,12 @@ worker thread when `Candidate.slow` says so.
 
 import base64
 import binascii
-import hmac
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
-import bcrypt
+import msgspec
+from msgspec.structs import replace
 
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
@@ -55,8 +54,7 @@ class AuthOptionError(MillstreamError):
     """Users that contradict each other or name what is not there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """What a client showed, and where it came in."""
 
     user: str = ""
@@ -69,8 +67,7 @@ class Credentials:
     peer: PeerNames | None = None  # the names in its verified certificate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who a client turned out to be."""
 
     user: str = ""  # name, nkey or a stand-in for a token, as monitoring shows it
@@ -120,8 +117,7 @@ class Candidate:
         return self.identity if self._check is None or self._check() else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Simple:
+class _Simple(msgspec.Struct, frozen=True):
     """The credentials of a listener that knows no users, and who clients without any become."""
 
     username: str
@@ -155,6 +151,8 @@ class Authenticator:
         self._websocket_maps_certificates = websocket is not None and _maps(websocket.tls)
         self.required = authorization.required
         self.needs_nonce = bool(self._nkeys)
+        if self._nkeys:
+            nkeys.prepare()
         self.has_plain_passwords = any(
             user.password and not is_bcrypt(user.password)
             for user in self._users.values()
@@ -316,8 +314,13 @@ def is_bcrypt(password: str) -> bool:
 def passwords_match(configured: str, given: str) -> bool:
     """Whether `given` is the configured password; takes as long for a near miss as for any other."""
     secret = given.encode("utf-8", "surrogatepass")
+    # Here, because a server without passwords starts without them.
     if not is_bcrypt(configured):
+        import hmac
+
         return hmac.compare_digest(configured.encode("utf-8", "surrogatepass"), secret)
+    import bcrypt
+
     try:
         return bcrypt.checkpw(secret[:_BCRYPT_MAX_BYTES], configured.encode())
     except ValueError:  # it only looks like a hash

@@ -73,16 +73,24 @@ class Backpressure:
         connection.transport.pause_reading()
         self._stall_timer = connection.broker.turns.later(_STALL_S, self._resume)
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Stop for good and let go of the connection, so that reference counting can free both."""
         self.drained()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
+        self.__dict__.pop("_connection", None)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether this sender is paused now."""
+        return self._stall_timer is not None
 
     def _resume(self) -> None:
         self._stall_timer = None
-        if not (self._connection.closed or self._connection.suspended):
-            self._connection.transport.resume_reading()
+        connection = self._connection
+        if not (connection.closed or connection.suspended or connection.waiting):
+            connection.transport.resume_reading()
 
     def _arm(self) -> None:
         connection = self._connection

@@ -22,9 +22,11 @@ from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import Authenticator
 from millstream.broker.backpressure import Backpressure
+from millstream.broker.chores import Chores
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
+from millstream.broker.departures import Departures
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
 from millstream.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, Info
@@ -38,8 +40,10 @@ from millstream.broker.password_checks import PasswordChecks
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.router import Subscriber, Subscription
 from millstream.broker.session import ConnectOptions, Session
+from millstream.broker.subscriptions import Subscriptions
 from millstream.broker.tls_peer import pins_allow
 from millstream.broker.turns import Turns
+from millstream.broker.watchdog import Watchdog
 from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
@@ -62,15 +66,21 @@ class Broker:
         xkey: str = "",
         loop: asyncio.AbstractEventLoop,
         observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`clock` says how long something takes: other than the loop's, it goes on while the loop is busy."""
         self.options = broker_options
         self.server_id = server_id
         self.server_name = broker_options.server_name or server_id
         self.xkey = xkey
         self.loop = loop
         self.now = loop.time
-        self.tick = Tick()
+        self.tick = Tick(watchdog or Watchdog(), clock)
         self.turns = Turns(loop, self.tick)
+        self.chores = Chores(self.turns, clock)
+        self.departures = Departures(self)
+        self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
         self.observer = observer or Observer()
         self.authenticator = Authenticator(broker_options)
@@ -240,6 +250,7 @@ class Broker:
         self.total_connections += 1
         greeting = self.greeting(connection, transport.get_extra_info("peername"))
         self._note_tls(session, transport)
+        connection.half_closes = session.kind is ConnectionType.STANDARD and not session.tls_version
         if not self.is_pinned(session):
             _log.error("%s - TLS handshake error: certificate not pinned", connection)
             self.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
@@ -265,7 +276,7 @@ class Broker:
     def never_connected(self, connection: Connection, reason: CloseReason) -> None:
         """An accepted socket that never became a connection."""
         connection.closed = True
-        self._forget(connection, reason)
+        self.forget(connection, reason)
 
     def _note_tls(self, session: Session, transport: Any) -> None:
         """Note what TLS agreed on."""
@@ -295,7 +306,15 @@ class Broker:
         reason = CloseReason.CLIENT_CLOSED if error is None else CloseReason.READ_ERROR
         if isinstance(error, BrokenPipeError | ConnectionResetError):
             reason = CloseReason.CLIENT_CLOSED
-        self._forget(connection, reason)
+        self.departures.lose(connection, reason)
+
+    def part(self, connection: Connection) -> None:
+        """End a connection whose peer has hung up; what was written before is sent."""
+        transport = connection.transport
+        transport.close()
+        if transport.get_write_buffer_size():
+            self._linger(connection)
+        self.forget(connection, CloseReason.CLIENT_CLOSED)
 
     def close(
         self,
@@ -323,7 +342,7 @@ class Broker:
         else:
             connection.closed = True
             connection.transport.abort()
-        self._forget(connection, reason)
+        self.forget(connection, reason)
 
     def _linger(self, connection: Connection) -> None:
         """A peer that does not read its last words must not keep the socket open for ever."""
@@ -332,15 +351,14 @@ class Broker:
         self._all_gone.clear()
         self.turns.later(_LINGER_S, transport.abort)
 
-    def _forget(self, connection: Connection, reason: CloseReason) -> None:
+    def forget(self, connection: Connection, reason: CloseReason) -> None:
+        """Take a closed connection out of everything that knows it."""
         session = connection.session
         session.reason = reason
         session.stop_auth_timer()
-        connection.keepalive.stop()
-        connection.backpressure.stop()
-        remember = lambda: self.closed.append(ClosedConnection.of(connection, time.time_ns()))  # noqa: E731
-        guard.alone("remembering a connection", remember)
-        guard.alone("ending subscriptions", self.commands.remove_all_subscriptions, connection)
+        closed = ClosedConnection.of(connection, time.time_ns())
+        self.closed.append(closed)
+        guard.alone("ending subscriptions", self.departures.leave, connection, closed.ended)
         connection.account.discard(connection)
         if self.connections.pop(connection.cid, None) is not None:
             self.past_in_messages += connection.in_messages
@@ -349,6 +367,8 @@ class Broker:
             self.past_out_bytes += connection.out_bytes
         _log.debug("%s - Client connection closed: %s", connection, reason.value)
         guard.alone("telling of a disconnect", self.observer.client_disconnected, connection, reason)
+        connection.keepalive.end()
+        connection.backpressure.end()
 
     def fail(self, connection: Connection, place: str, error: Exception) -> None:
         """Report what went wrong with a client, and close it: nobody knows in which state it is."""
@@ -356,7 +376,7 @@ class Broker:
         if not guard.alone("closing a connection", self.close, connection, CloseReason.INTERNAL_ERROR):
             connection.closed = True
             guard.alone("closing a connection", connection.transport.abort)
-            guard.alone("closing a connection", self._forget, connection, CloseReason.INTERNAL_ERROR)
+            guard.alone("closing a connection", self.forget, connection, CloseReason.INTERNAL_ERROR)
 
     async def close_all(self, reason: CloseReason, grace_s: float) -> None:
         """Close every connection for good; within bounds, let all of them get what was queued for them."""
@@ -370,6 +390,16 @@ class Broker:
         for transport in list(self._lingering.values()):
             guard.alone("closing a connection", transport.abort)
         await asyncio.sleep(0)  # transports tell of their end in the next round
+        self._clear()
+
+    def _clear(self) -> None:
+        """Take everything apart that the garbage collector does not see; see ``base.untracked``."""
+        self.departures.finish()
+        self.chores.clear()
+        for account in self.accounts.values():
+            account.space.clear()
+        for closed in self.closed:
+            closed.ending.clear()
 
     # -- programs in this process -----------------------------------------------------------------
 

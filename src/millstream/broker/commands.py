@@ -1,25 +1,22 @@
-"""What the operations of a client do, all but the path of a message.
+"""What the operations of a client do, all but the path of a message and subscriptions.
 
 Called by ``Connection`` with the operation's code; every answer and every ``-ERR`` a client gets
-while it is connected comes from here or from ``handshake``.
+while it is connected comes from here, from ``subscriptions`` or from ``handshake``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
 from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
-from millstream.broker.router import Subscription
 from millstream.protocol import errors
 from millstream.protocol.parser import Op
 from millstream.subjects.match import is_one_word
-from millstream.subjects.tokens import token_count, valid_literal_subject, valid_subscription
+from millstream.subjects.tokens import valid_literal_subject
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -30,9 +27,6 @@ _OK: Final = b"+OK\r\n"
 _RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK.")
 _GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
 _CONSENSUS_PREFIX: Final = b"$NRG."
-_SYSTEM_QUEUE: Final = b"_sys_"
-_TOKEN: Final = re.compile(rb"[^ \t\r\n]+")
-_MAX_DIGITS: Final = 9  # of a number in an operation
 
 _FATAL: Final = {
     Op.UNKNOWN: (CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION),
@@ -50,8 +44,8 @@ class Commands:
         self._handlers: dict[int, Callable[[Connection], None]] = {
             Op.CONNECT: lambda connection: handshake.connect(broker, connection),
             Op.CONNECT_WANTED: lambda connection: handshake.without_connect(broker, connection),
-            Op.SUB: self._subscribe,
-            Op.UNSUB: self._unsubscribe,
+            Op.SUB: broker.subscriptions.subscribe,
+            Op.UNSUB: broker.subscriptions.unsubscribe,
             Op.PING: self._ping,
             Op.PONG: lambda connection: connection.keepalive.pong(broker.now()),
             Op.INFO: self._info,
@@ -102,82 +96,6 @@ class Commands:
             session.pong_sent = True
             if session.connect.protocol >= 1:
                 connection.send(handshake.connect_info(self._broker, connection))
-
-    # -- subscriptions ----------------------------------------------------------------------------
-
-    def _subscribe(self, connection: Connection) -> None:
-        arguments = _split(connection.parser.argument())
-        if len(arguments) == 2:
-            (subject, sid), queue = arguments, None
-        elif len(arguments) == 3:
-            subject, queue, sid = arguments
-        else:
-            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
-            return
-        connection.keepalive.heard(self._broker.now())
-        refusal = self._refuse_subscription(connection, subject, queue)
-        if refusal is not None:
-            _log_refused_subscription(connection, refusal, subject, queue, sid)
-            connection.send(_error(refusal))
-            return
-        if sid not in connection.subscriptions:
-            if not valid_subscription(subject):
-                connection.send(_error(errors.INVALID_SUBJECT))
-                return
-            subscription = Subscription(connection, subject, queue, sid)
-            connection.subscriptions[sid] = subscription
-            connection.space.subscribe(subscription)
-            self._broker.imports.shadow(connection.account, subscription)
-        if connection.session.connect.verbose:
-            connection.send(_OK)
-
-    def _refuse_subscription(
-        self, connection: Connection, subject: bytes, queue: bytes | None
-    ) -> bytes | None:
-        """The text of the refusal, or None."""
-        permissions = connection.permissions
-        if permissions is not None:
-            if not permissions.may_subscribe(subject, queue):
-                return errors.subscription_violation(subject, queue)
-            connection.filters_deliveries = permissions.filters_deliveries
-        if queue == _SYSTEM_QUEUE:
-            return errors.subscription_violation(subject, queue)
-        max_tokens = self._broker.options.max_subject_tokens
-        if max_tokens and token_count(subject) > max_tokens:
-            return errors.too_many_tokens(subject)
-        limit = connection.session.max_subscriptions
-        if limit >= 0 and len(connection.subscriptions) >= limit:
-            return errors.MAX_SUBSCRIPTIONS
-        return None
-
-    def _unsubscribe(self, connection: Connection) -> None:
-        arguments = _split(connection.parser.argument())
-        if len(arguments) not in (1, 2):
-            self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
-            return
-        connection.keepalive.heard(self._broker.now())
-        subscription = connection.subscriptions.get(arguments[0])
-        if subscription is not None:
-            most = _limit(arguments[1]) if len(arguments) == 2 else 0
-            if most > subscription.delivered:
-                subscription.max = most
-            else:
-                self.remove_subscription(connection, subscription)
-        if connection.session.connect.verbose:
-            connection.send(_OK)
-
-    def remove_subscription(self, connection: Connection, subscription: Subscription) -> None:
-        """Forget a live subscription of this connection, and its shadows in other accounts."""
-        if subscription.closed:
-            return
-        subscription.closed = True
-        del connection.subscriptions[subscription.sid]
-        connection.space.unsubscribe(subscription)
-        self._broker.imports.unshadow(subscription)
-
-    def remove_all_subscriptions(self, connection: Connection) -> None:
-        for subscription in list(connection.subscriptions.values()):
-            guard.alone("ending a subscription", self.remove_subscription, connection, subscription)
 
     # -- publishing, off the fast path ------------------------------------------------------------
 
@@ -247,30 +165,6 @@ class Commands:
             b"HMSG %b %b %d %d\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
             % (reply, subscription.sid, size, size, subject)
         )
-
-
-def _log_refused_subscription(
-    connection: Connection, refusal: bytes, subject: bytes, queue: bytes | None, sid: bytes
-) -> None:
-    session = connection.session
-    if not refusal.startswith(b"Permissions Violation"):
-        session.note_refusal(connection, "%s", refusal.decode())
-        return
-    group = f", Queue: {quoted(queue)}" if queue is not None else ""
-    shown = quoted(sid)[1:-1]
-    session.note_refusal(
-        connection, "Subscription Violation - Subject %s%s, SID %s", quoted(subject), group, shown
-    )
-
-
-def _split(argument: bytes) -> list[bytes]:
-    """Tokens between runs of blanks; other white space belongs to a token, as in the reference."""
-    return _TOKEN.findall(argument)
-
-
-def _limit(argument: bytes) -> int:
-    """The number of an UNSUB; a bad one, or one too long, counts as none, as in the reference."""
-    return int(argument) if argument.isdigit() and len(argument) <= _MAX_DIGITS else 0
 
 
 def _error(text: bytes) -> bytes:

@@ -1,13 +1,21 @@
 cimport cython
 
 from millstream.base.buffer cimport equal_bytes, has_line
+from millstream.base.wide_map cimport WideMap
 from millstream.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
+from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.parser cimport Frame, Parser
 
 cdef int _NEED_MORE
 cdef int _PUB
 cdef int _PING
+cdef int _SUB
+cdef int _UNSUB
+cdef double _SLICE_S
+cdef Py_ssize_t _LOOK_EVERY
+cdef Py_ssize_t _REQUEST_WORK
+cdef Py_ssize_t _OPERATION_WORK
 cdef Py_ssize_t _FLUSH_AT
 cdef Py_ssize_t _SPARE_BUFFERS
 cdef unsigned char _UNDERSCORE
@@ -15,9 +23,15 @@ cdef unsigned char _DOLLAR
 cdef bytes _PONG
 cdef bytes _ACK
 cdef bytes _TRACE
+cdef str _READ
+cdef str _MADE
+cdef str _LOST
+cdef str _DRAINED
 
 @cython.final
 cdef class Tick:
+    cdef readonly Watchdog watchdog
+    cdef readonly object clock
     cdef list _dirty
     cdef list _spare
     cdef public bint crowded
@@ -35,9 +49,11 @@ cdef class Connection(Subscriber):
     cdef public object transport
     cdef readonly object account
     cdef readonly SubjectSpace space
-    cdef public dict subscriptions
+    cdef readonly WideMap subscriptions
     cdef public bint closed
     cdef public bint suspended
+    cdef readonly bint waiting
+    cdef public bint half_closes
     cdef public object session
     cdef public object keepalive
     cdef public object backpressure
@@ -53,6 +69,7 @@ cdef class Connection(Subscriber):
     cdef public bint tracks_replies
     cdef readonly long long in_messages
     cdef readonly long long in_bytes
+    cdef public long long in_operations
     cdef readonly long long out_messages
     cdef readonly long long out_bytes
     cdef readonly long long written
@@ -61,11 +78,17 @@ cdef class Connection(Subscriber):
     cdef OutBuffer _out
     cdef Route _route
     cdef AckRoute _acks
+    cdef Py_ssize_t _work
+    cdef double _turn_end
+    cdef list _later
 
     cpdef enter(self, object account)
     cpdef process(self)
     @cython.locals(parser=Parser, op=int)
     cdef void _act(self) except *
+    @cython.locals(now=double)
+    cdef void _look_at_the_clock(self) except *
+    cpdef take_turn(self)
     @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
     @cython.locals(start=Py_ssize_t)
@@ -81,6 +104,7 @@ cdef class Connection(Subscriber):
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
     cdef bint _may_have(self, Target target, Frame frame) except? -1
     cpdef bint behind(self) except? -1
+    cpdef bint gone(self) except? -1
     @cython.locals(out=OutBuffer)
     cpdef answer(
         self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,

@@ -9,15 +9,19 @@ writes once.  No task, future or object is made for a message.
     transport ◀──────────────────────── Tick.flush ◀──────────────────────┘
 
 ``Tick`` knows the connections touched by the current chunk and lends them their buffers, so an idle
-connection owns none.  What happens rarely (CONNECT, SUB, timers, closing) is in ``commands``,
-``handshake``, ``keepalive`` and ``backpressure``, which work on the public fields here.
+connection owns none.  A connection whose input takes long is not read from until others had their turn.
+What happens rarely (CONNECT, SUB, timers, closing) is in ``commands``, ``subscriptions``, ``handshake``,
+``keepalive`` and ``backpressure``, which work on the public fields here.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
+from millstream.base.wide_map import WideMap
 from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.watchdog import Watchdog
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
 
@@ -27,7 +31,15 @@ if TYPE_CHECKING:
 _NEED_MORE = Op.NEED_MORE
 _PUB = Op.PUB
 _PING = Op.PING
+_SUB = Op.SUB
+_UNSUB = Op.UNSUB
 
+# How long one connection is served before others get their turn.  The clock is read after so much work:
+# a message and each of its deliveries count 1, other operations more.
+_SLICE_S = 0.002
+_LOOK_EVERY = 64
+_REQUEST_WORK = 8
+_OPERATION_WORK = 4
 _FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
 _SPARE_BUFFERS = 64
 
@@ -38,11 +50,19 @@ _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
 _TRACE = b"Nats-Trace-Dest:"
 
+# Names of steps, for the watchdog.
+_READ = "connection read"
+_MADE = "connection made"
+_LOST = "connection lost"
+_DRAINED = "connection drained"
+
 
 class Tick:
     """The connections that have something to write, and the buffers they borrow for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog, clock: Callable[[], float]) -> None:
+        self.watchdog = watchdog
+        self.clock = clock  # in seconds; for how long something takes
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
         self.crowded = False  # a receiver is close to its limit: the sender should pause
@@ -77,10 +97,12 @@ class Connection(Subscriber):
         self.transport: Any = None
         self.account = account  # accounts.Account; another one may follow from authentication
         self.space: SubjectSpace = account.space
-        self.subscriptions: dict[bytes, Subscription] = {}
+        self.subscriptions = WideMap()  # from sid to Subscription
         # Life cycle; see `handshake` and `close`.
         self.closed = False
         self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
+        self.waiting = False  # has input left for its next turn
+        self.half_closes = False  # the transport leaves it to us to close when the peer has hung up
         self.session: Any = None  # handshake.Session: who this is and what was negotiated
         self.keepalive: Any = None
         self.backpressure: Any = None
@@ -98,6 +120,7 @@ class Connection(Subscriber):
         # Counted here, read by monitoring.
         self.in_messages = 0
         self.in_bytes = 0
+        self.in_operations = 0  # SUB and UNSUB
         self.out_messages = 0
         self.out_bytes = 0
         self.written = 0  # bytes handed to the transport
@@ -106,6 +129,9 @@ class Connection(Subscriber):
         self._out: OutBuffer | None = None
         self._route: Route | None = None
         self._acks: AckRoute | None = None  # where the last acknowledgement went
+        self._work = 0  # done since the last look at the clock
+        self._turn_end = 0.0  # when others get their turn, by `tick.clock`; 0: not known yet
+        self._later: list[bytes] | None = None  # input that came although nothing is read
 
     def enter(self, account: Any) -> None:
         """Belong to `account` from now on; a route through the last one must not be used again."""
@@ -120,33 +146,61 @@ class Connection(Subscriber):
     # -- transport callbacks ----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.transport = transport
         try:
             self.broker.connection_made(self)
         except Exception as error:
             self.broker.fail(self, "a new connection", error)
         self.tick.flush()
+        watchdog.ended(began, _MADE)
 
     def data_received(self, data: bytes) -> None:
-        self.last_activity = self.broker.now()
+        now: float = self.broker.now()
+        if now != self.last_activity:
+            # uvloop's time stands still while it reads one socket many times in a row
+            self.last_activity = now
+            self._turn_end = 0.0
+        if self.waiting:
+            if self._later is None:
+                self._later = []
+            self._later.append(data)
+            return
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.parser.feed(data)
         self.process()
+        watchdog.ended(began, _READ)
 
     def eof_received(self) -> bool:
+        """Note that the peer sends nothing more; returns whether `departures` will close the transport."""
         self.tick.flush()
-        return False
+        if self.closed or not self.half_closes:
+            return False
+        self.closed = True
+        self.broker.departures.hang_up(self)
+        return True
 
     def connection_lost(self, error: Exception | None) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         guard.alone("the end of a connection", self.broker.connection_lost, self, error)
         self.tick.flush()
+        watchdog.ended(began, _LOST)
 
     def pause_writing(self) -> None:
         self.write_blocked = True
-        self.backpressure.blocked()
+        if not self.closed:
+            self.backpressure.blocked()
 
     def resume_writing(self) -> None:
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
         self.write_blocked = False
-        self.backpressure.drained()
+        if not self.closed:
+            self.backpressure.drained()
+        watchdog.ended(began, _DRAINED)
 
     # -- the way in -------------------------------------------------------------------------------
 
@@ -162,24 +216,62 @@ class Connection(Subscriber):
         self.tick.flush()
         if self.tick.crowded:
             self.tick.crowded = False
-            self.backpressure.stall()
+            if not self.closed:
+                self.backpressure.stall()
 
     def _act(self) -> None:
         parser = self.parser
-        while not (self.closed or self.suspended):
+        while not (self.closed or self.suspended or self.waiting):
             op = parser.next()
             if op == _PUB:
                 self._publish()
+                self._work += 1
             elif op == _NEED_MORE:
                 if self.pedantic and parser.body_is_cut():
                     self.broker.commands.check_subject(self)
                     self.subject_checked = True
                 break
-            elif op == _PING and self.tracer is None:
+            elif self.tracer is not None:
+                self.broker.commands.execute(self, op)
+                self._work += _OPERATION_WORK
+            elif op == _PING:
                 self.send(_PONG)
                 self.broker.commands.after_pong(self)
+                self._work += _OPERATION_WORK
             else:
-                self.broker.commands.execute(self, op)
+                if op == _SUB:
+                    self.broker.subscriptions.subscribe(self)
+                elif op == _UNSUB:
+                    self.broker.subscriptions.unsubscribe(self)
+                else:
+                    self.broker.commands.execute(self, op)
+                self._work += _OPERATION_WORK
+            if self._work >= _LOOK_EVERY:
+                self._look_at_the_clock()
+
+    def _look_at_the_clock(self) -> None:
+        """Stop reading until others had their turn, if this connection has been served for long enough."""
+        self._work = 0
+        now: float = self.tick.clock()
+        if self._turn_end == 0.0:
+            self._turn_end = now + _SLICE_S
+        elif now >= self._turn_end and not (self.closed or self.suspended):
+            self.waiting = True
+            self.transport.pause_reading()
+            self.broker.turns.soon(self.take_turn)
+
+    def take_turn(self) -> None:
+        """Go on with the input that was left."""
+        self.waiting = False
+        if self.closed:
+            return
+        self._turn_end = 0.0
+        if self._later is not None:
+            self.parser.feed(b"".join(self._later))
+            self._later = None
+        self.process()
+        if not (self.waiting or self.closed or self.suspended or self.backpressure.stalled):
+            self.transport.resume_reading()
 
     def _publish(self) -> None:
         frame = self.parser.frame
@@ -206,6 +298,7 @@ class Connection(Subscriber):
             self.broker.commands.refuse_reply(self, frame)
             return
         taken = self.space.deliver(route, frame, self)
+        self._work += taken if frame.reply_size == 0 else taken + _REQUEST_WORK
         if taken == 0 and self.no_responders and frame.reply_size > 0:
             self.broker.commands.answer_no_responders(self, route.subject, frame.reply())
 
@@ -298,6 +391,9 @@ class Connection(Subscriber):
     def behind(self) -> bool:
         return self.write_blocked
 
+    def gone(self) -> bool:
+        return self.closed
+
     def answer(
         self,
         subscription: Subscription,
@@ -328,7 +424,7 @@ class Connection(Subscriber):
             subscription = subscription.origin
         subscription.delivered += 1
         if subscription.max > 0 and subscription.delivered >= subscription.max:
-            guard.alone("ending a subscription", self.broker.commands.remove_subscription, self, subscription)
+            guard.alone("ending a subscription", self.broker.subscriptions.remove, self, subscription)
 
     def send(self, line: bytes) -> None:
         """Queue bytes of the protocol itself; they leave with the next flush."""

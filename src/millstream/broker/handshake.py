@@ -32,6 +32,8 @@ from millstream.broker.tracing import Tracer
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
 
@@ -118,8 +120,16 @@ def connect(broker: Broker, connection: Connection) -> None:
         _log.debug("%s - bad CONNECT: %s", connection, error)
         broker.close(connection, CloseReason.PROTOCOL_VIOLATION)
         return
-    if session.connect_received:
-        broker.commands.remove_all_subscriptions(connection)
+    if session.connect_received and not broker.departures.move(
+        connection, lambda: _resume(broker, connection, lambda: _introduced(broker, connection))
+    ):
+        _suspend(connection)  # until the last subscription has ended
+        return
+    _introduced(broker, connection)
+
+
+def _introduced(broker: Broker, connection: Connection) -> None:
+    session = connection.session
     session.connect_received = True
     session.connect_skipped = False
     connection.keepalive.connected(broker.now() - session.started)
@@ -189,12 +199,17 @@ def _credentials(connection: Connection) -> Credentials:
 
 
 def _checked(broker: Broker, connection: Connection, identity: Identity | None) -> None:
+    _resume(broker, connection, lambda: _decide(broker, connection, identity))
+
+
+def _resume(broker: Broker, connection: Connection, step: Callable[[], None]) -> None:
+    """Take a step of the login, and the input of the connection again."""
     if connection.closed:
         return
     connection.suspended = False
     connection.transport.resume_reading()
     try:
-        _decide(broker, connection, identity)
+        step()
     except Exception as error:
         broker.fail(connection, "a login", error)
     connection.process()

@@ -1,15 +1,20 @@
 """Connections that have ended, remembered for `/connz?state=closed`."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from millstream.base.untracked import untrack
+from millstream.base.wide_map import WideMap
 from millstream.broker.session import Session
 
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
+    from millstream.broker.router import Subscription
 
 
-class SubscriptionRecord(NamedTuple):
+class SubscriptionRecord(msgspec.Struct, frozen=True, gc=False):
     """A subscription without its owner, so that remembering it keeps nothing else alive."""
 
     subject: bytes
@@ -19,8 +24,17 @@ class SubscriptionRecord(NamedTuple):
     max: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedConnection:
+def record_of(subscription: "Subscription") -> SubscriptionRecord:
+    return SubscriptionRecord(
+        subscription.subject,
+        subscription.queue,
+        subscription.sid,
+        subscription.delivered,
+        subscription.max,
+    )
+
+
+class ClosedConnection(msgspec.Struct, frozen=True, kw_only=True):
     """Its last state, without the buffers."""
 
     cid: int
@@ -34,11 +48,14 @@ class ClosedConnection:
     in_bytes: int
     out_messages: int
     out_bytes: int
-    subscriptions: list[SubscriptionRecord]
+    ended: list[SubscriptionRecord]  # the newest first
+    ending: WideMap  # subscriptions that are not ended yet; see `departures`
 
     @classmethod
     def of(cls, connection: "Connection", now_ns: int) -> "ClosedConnection":
-        """The state of a connection that is about to be forgotten."""
+        """Return the state of a connection that is about to be forgotten."""
+        ended: list[SubscriptionRecord] = []
+        untrack(ended)  # may become long, and what is in it has no references to follow
         return cls(
             cid=connection.cid,
             session=connection.session,
@@ -51,8 +68,14 @@ class ClosedConnection:
             in_bytes=connection.in_bytes,
             out_messages=connection.out_messages,
             out_bytes=connection.out_bytes,
-            subscriptions=[
-                SubscriptionRecord(each.subject, each.queue, each.sid, each.delivered, each.max)
-                for each in connection.subscriptions.values()
-            ],
+            ended=ended,
+            ending=connection.subscriptions,
         )
+
+    def subscription_count(self) -> int:
+        return len(self.ending) + len(self.ended)
+
+    def subscriptions(self) -> "Iterator[Subscription | SubscriptionRecord]":
+        """Iterate over what it listened on when it ended; nothing may run in between."""
+        yield from self.ending.values()
+        yield from reversed(self.ended)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -78,8 +77,7 @@ class StreamImport:
         return rewrite
 
 
-@dataclass(slots=True)
-class PendingReply:
+class PendingReply(msgspec.Struct):
     """Where the answer to a forwarded request belongs."""
 
     importer: Account
@@ -245,6 +243,7 @@ class Imports:
         for account, subscription in self._services:
             account.space.unsubscribe(subscription)
         self._services.clear()
+        concerned = {name for name, account in accounts.items() if account.stream_imports}
         for account in accounts.values():
             account.stream_imports = []
             for configured in account.configured.imports:
@@ -257,6 +256,8 @@ class Imports:
                     account.space.subscribe(service.subscription)
                     self._services.append((account, service.subscription))
         for account in accounts.values():
+            if account.name not in concerned and not account.stream_imports:
+                continue
             for connection in account.connections.values():
                 for subscription in connection.subscriptions.values():
                     self.unshadow(subscription)

@@ -37,7 +37,7 @@ class Keepalive:
         self._unanswered = 0
         self._sent_at = _NEVER
         self._heard_at = 0.0
-        self._seen_messages = 0
+        self._seen = 0  # messages and operations that came in until the last look
         self._timer: asyncio.TimerHandle | None = None
 
     def configure(self, interval_s: float, max_unanswered: int) -> None:
@@ -60,8 +60,13 @@ class Keepalive:
             self._timer.cancel()
             self._timer = None
 
+    def end(self) -> None:
+        """Stop for good and let go of the connection, so that reference counting can free both."""
+        self.stop()
+        self.__dict__.pop("_connection", None)
+
     def heard(self, now: float) -> None:
-        """The peer sent a ping, SUB or UNSUB; messages are noticed by their count."""
+        """The peer sent a ping; messages, SUB and UNSUB are noticed by their count."""
         self._heard_at = now
 
     def pong(self, now: float) -> None:
@@ -76,8 +81,9 @@ class Keepalive:
         connection = self._connection
         broker = connection.broker
         now = broker.now()
-        if connection.in_messages != self._seen_messages:
-            self._seen_messages = connection.in_messages
+        seen = connection.in_messages + connection.in_operations
+        if seen != self._seen:
+            self._seen = seen
             self._heard_at = max(self._heard_at, connection.last_activity)
         measured = self.round_trip_s > 0 and now - self._sent_at <= _MEASURE_EVERY_S
         if not measured or now - self._heard_at >= self._interval_s:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,19 +21,13 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType, TlsOptions
 from millstream.broker.session import ConnectOptions
 from millstream.broker.strangers import Strangers
-from millstream.broker.tls import server_context
-from millstream.broker.tls_accept import (
-    Accepted,
-    HandshakeRate,
-    TlsHandshakeError,
-    secure,
-    secure_now,
-)
-from millstream.broker.websocket import WebSocketProtocol
-from millstream.broker.websocket_upgrade import Upgrade, Upgrader
 
+# TLS and web sockets are imported by a listener that has them: most servers start without.
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
+    from millstream.broker.tls_accept import Accepted, HandshakeRate
+    from millstream.broker.websocket import WebSocketProtocol
+    from millstream.broker.websocket_upgrade import Upgrade, Upgrader
 
 _log = logging.getLogger("millstream.broker")
 
@@ -103,8 +98,13 @@ class Listener:
         self._broker = broker
         self._kind = kind
         self._tls = tls
-        self._context = server_context(tls) if tls is not None else None
-        self._rate = HandshakeRate(tls.connection_rate_limit, SystemClock()) if tls is not None else None
+        self._context: ssl.SSLContext | None = None
+        self._rate: HandshakeRate | None = None
+        if tls is not None:
+            from millstream.broker.tls_accept import HandshakeRate
+
+            self.replace_context(tls)
+            self._rate = HandshakeRate(tls.connection_rate_limit, SystemClock())
         self._upgrader = self._make_upgrader()
         self._servers: list[asyncio.Server] = []
         self._accepting: list[asyncio.Task[None]] = []
@@ -143,10 +143,16 @@ class Listener:
         options = self._broker.options.websocket
         if self._kind is not ConnectionType.WEBSOCKET or options is None:
             return None
+        # Both now, so that the first client does not wait for an import.
+        import millstream.broker.websocket  # noqa: F401
+        from millstream.broker.websocket_upgrade import Upgrader
+
         return Upgrader(options)
 
     def replace_context(self, tls: TlsOptions) -> None:
         """Use new certificates for connections to come."""
+        from millstream.broker.tls import server_context
+
         self._context = server_context(tls)
         self._tls = tls
 
@@ -156,6 +162,8 @@ class Listener:
         return self._broker.new_connection(self._kind)
 
     def _make_websocket(self) -> WebSocketProtocol:
+        from millstream.broker.websocket import WebSocketProtocol
+
         options = self._broker.options.websocket
         assert options is not None
         assert self._upgrader is not None
@@ -199,6 +207,8 @@ class Listener:
             self._handshakes.add(task, address[0])
 
     async def _handshake(self, client: socket.socket, address: tuple[Any, ...]) -> None:
+        from millstream.broker.tls_accept import TlsHandshakeError, secure, secure_now
+
         assert self._tls is not None
         assert self._context is not None
         loop = self._broker.loop

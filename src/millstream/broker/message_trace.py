@@ -17,8 +17,9 @@ import logging
 import random
 import re
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from millstream.broker.connection import Connection
 from millstream.broker.imports import ServiceImport
@@ -58,15 +59,14 @@ _UNSUBSCRIBED: Final = "Not delivered because subscription is closed"
 _CLOSED: Final = "Not delivered because client is closed"
 
 
-@dataclass(slots=True)
-class MessageTrace:
+class MessageTrace(msgspec.Struct):
     """Of one message, as far as it has come."""
 
     account: str
     headers: dict[str, list[str]]
     size: int
     only: bool  # nothing is delivered
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = []
 
     @property
     def encoding(self) -> str:

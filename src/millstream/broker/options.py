@@ -4,9 +4,10 @@ Filled by ``millstream.config`` from files and flags, or by hand in tests; nothi
 Durations are seconds, sizes are bytes.  Defaults are nats-server's.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"
@@ -24,31 +25,27 @@ class ConnectionType(StrEnum):
     MQTT_WS = "MQTT_WS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectRules:
+class SubjectRules(msgspec.Struct, frozen=True, kw_only=True):
     """Which subjects one direction may use.  An entry may be `subject queue` for subscriptions."""
 
     allow: tuple[str, ...] | None = None  # None: everything not denied
     deny: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseRule:
+class ResponseRule(msgspec.Struct, frozen=True, kw_only=True):
     """Permission to answer requests that were delivered to this user."""
 
     max_messages: int = 1  # negative: any number
     expires_s: float = 120.0  # negative or zero: never
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     publish: SubjectRules = SubjectRules()
     subscribe: SubjectRules = SubjectRules()
     allow_responses: ResponseRule | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a users list: a name with a password, an nkey, or a mapped certificate."""
 
     name: str = ""  # empty for an nkey user
@@ -72,8 +69,7 @@ class ResponseType(StrEnum):
     CHUNKED = "Chunked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
+class Export(msgspec.Struct, frozen=True, kw_only=True):
     kind: ExportKind
     subject: str
     accounts: tuple[str, ...] | None = None  # None: public
@@ -83,8 +79,7 @@ class Export:
     allow_trace: bool = False  # services: message traces of importers go on in the exporting account
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(msgspec.Struct, frozen=True, kw_only=True):
     kind: ExportKind
     account: str  # the exporting account
     subject: str  # as exported
@@ -94,20 +89,17 @@ class Import:
     allow_trace: bool = False  # streams: message traces of the exporter tell who gets the message here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapDestination:
+class MapDestination(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     weight: int = 100  # percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectMapping:
+class SubjectMapping(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     destinations: tuple[MapDestination, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountLimits:
+class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
     """-1: unlimited."""
 
     max_connections: int = -1
@@ -115,16 +107,14 @@ class AccountLimits:
     max_payload: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountTrace:
+class AccountTrace(msgspec.Struct, frozen=True, kw_only=True):
     """What is done with messages that are part of a trace of somebody else's."""
 
     dest: str  # the subject that is told
     sampling: int = 100  # percent of them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     limits: AccountLimits = AccountLimits()
     exports: tuple[Export, ...] = ()
@@ -133,8 +123,7 @@ class Account:
     trace: AccountTrace | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authorization:
+class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """Who may connect.  Users of accounts and of the authorization block are one list."""
 
     token: str = ""
@@ -150,8 +139,7 @@ class Authorization:
         return bool(self.token or self.username or self.users)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsOptions:
+class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
     cert_file: str
     key_file: str
     ca_file: str = ""
@@ -168,8 +156,7 @@ class TlsOptions:
     allow_non_tls: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebSocketOptions:
+class WebSocketOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "0.0.0.0"
     port: int = 443  # -1: pick one
     advertise: str = ""
@@ -190,8 +177,7 @@ class WebSocketOptions:
     token_cookie: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerOptions:
+class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "0.0.0.0"
     port: int = 4222  # -1: pick one
     server_name: str = ""  # empty: the server id
@@ -221,4 +207,4 @@ class BrokerOptions:
     trace_verbose: bool = False  # of the system account too
     max_traced_message: int = 0  # bytes of a payload in the trace; 0: all
     server_tags: tuple[str, ...] = ()
-    server_metadata: dict[str, str] = field(default_factory=dict)
+    server_metadata: dict[str, str] = {}

@@ -18,8 +18,9 @@ import os
 import select
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from millstream.base.quoting import quoted
 from millstream.base.rarely import Rarely
@@ -33,8 +34,7 @@ _HUNG_UP: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP",
 Source = tuple[str, str]  # an address, and the user that it claims to be
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordCheck:
+class PasswordCheck(msgspec.Struct, frozen=True):
     """One request.  ``done`` is called with the outcome unless the client is gone, then ``gone`` is."""
 
     verify: Callable[[], Identity | None]  # in a thread

@@ -2,16 +2,17 @@
 
 What to change is decided in ``millstream.config``; here it is done.  After new users or accounts every
 client is looked at again: whose user is gone or in another account is closed without a word, who
-would be refused today is refused now, and who stays loses the subscriptions it may no longer have.  A client
-for which any of that fails is closed, and the rest of the plan is carried out.
+would be refused today is refused now, and who stays loses the subscriptions it may no longer have: at once,
+or soon after if it has many.  A client for which any of that fails is closed, and the rest of the plan is
+carried out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.base.quoting import quoted
@@ -24,8 +25,11 @@ from millstream.protocol import errors
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
+    from millstream.broker.router import Subscription
 
 _log = logging.getLogger("millstream.broker")
+
+_CHECKED_AT_ONCE: Final = 128  # subscriptions of one client; more are checked in slices
 
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
@@ -136,12 +140,38 @@ def _refresh(broker: Broker, connection: Connection) -> None:
     """Limits, permissions and the path of messages, as the options have them now."""
     handshake.apply_limits(broker, connection)
     handshake.choose_path(broker, connection)
+    if connection.permissions is None:
+        return
+    if len(connection.subscriptions) <= _CHECKED_AT_ONCE:
+        _revoke(broker, connection, list(connection.subscriptions.values()))
+    else:
+        broker.chores.add("checking subscriptions", _revoke_in_slices(broker, connection))
+
+
+def _revoke_in_slices(broker: Broker, connection: Connection) -> Iterator[None]:
+    """Check many subscriptions, a few at a time, until all are done or a later reload does it again."""
+    permissions, held = connection.permissions, connection.subscriptions
+    for part in range(held.parts()):
+        subscriptions = held.list_values(part)
+        for start in range(0, len(subscriptions), _CHECKED_AT_ONCE):
+            if connection.closed or connection.permissions is not permissions:
+                return
+            try:
+                _revoke(broker, connection, subscriptions[start : start + _CHECKED_AT_ONCE])
+            except Exception as error:
+                broker.fail(connection, "reloading a connection", error)
+                return
+            yield
+
+
+def _revoke(broker: Broker, connection: Connection, subscriptions: list[Subscription]) -> None:
+    """End those subscriptions that the client may no longer have, and say so."""
     permissions = connection.permissions
-    if permissions is not None:
-        for subscription in list(connection.subscriptions.values()):
-            if not permissions.may_subscribe(subscription.subject, subscription.queue):
-                broker.commands.remove_subscription(connection, subscription)
-                text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
-                connection.send(b"-ERR '%b'\r\n" % text)
-                _log.info("%s - Removed sub %s - not authorized", connection, quoted(subscription.subject))
-        connection.filters_deliveries = permissions.filters_deliveries
+    for subscription in subscriptions:
+        if subscription.closed or permissions.may_subscribe(subscription.subject, subscription.queue):
+            continue
+        broker.subscriptions.remove(connection, subscription)
+        text = errors.subscription_revoked(subscription.subject, subscription.queue, subscription.sid)
+        connection.send(b"-ERR '%b'\r\n" % text)
+        _log.info("%s - Removed sub %s - not authorized", connection, quoted(subscription.subject))
+    connection.filters_deliveries = permissions.filters_deliveries

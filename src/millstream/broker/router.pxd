@@ -12,6 +12,9 @@ cdef Py_ssize_t _FIXED_SIZE
 cdef unsigned char _DOT
 cdef Py_ssize_t _SHOWN
 cdef Py_ssize_t _MAX_SCAN
+cdef unsigned char _STAR
+cdef unsigned char _TAIL
+cdef unsigned char _DOLLAR
 cdef Py_ssize_t _ACK_PREFIX_SIZE
 
 cdef class Subscriber:
@@ -23,6 +26,7 @@ cdef class Subscriber:
     )
     cpdef failed(self, Target target, Frame frame, object error)
     cpdef bint behind(self) except? -1
+    cpdef bint gone(self) except? -1
 
 @cython.final
 cdef class Subscription:
@@ -74,6 +78,7 @@ cdef class SubjectSpace:
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef readonly long long refused
+    cdef dict _heads
     cdef dict _reply_groups
     cdef dict _acks
     cdef dict _watchers
@@ -85,25 +90,39 @@ cdef class SubjectSpace:
         group_start=Py_ssize_t, group_size=Py_ssize_t, number="unsigned long long",
     )
     cpdef answer(self, Replies replies, bytes start)
-    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches)
+    @cython.locals(dot=Py_ssize_t, prefix=bytes, group=list, found=Matches, each=Subscription)
     cdef list _reply_group(self, bytes reply)
     @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
     cpdef AckRoute ack_route(self, bytes subject)
     @cython.locals(route=AckRoute)
     cdef _drop_acks(self)
+    @cython.locals(literal=bint)
     cdef _changed(self, bytes pattern)
+    cpdef clear(self)
+    cdef _tell_watchers(self, bytes pattern, bint literal)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
-    @cython.locals(route=Route, found=Matches)
+    @cython.locals(route=Route, found=Matches, head=bytes, routes=dict)
     cpdef Route route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)
     @cython.locals(route=Route)
     cpdef drop_all_routes(self)
-    @cython.locals(route=Route)
-    cpdef _drop_routes(self, bytes pattern)
+    @cython.locals(route=Route, head=bytes, routes=dict)
+    cdef _drop_route(self, bytes subject)
+    @cython.locals(head=bytes, known=bytes)
+    cdef _drop_routes(self, bytes pattern)
+    @cython.locals(routes=dict, subject=bytes, every=bint)
+    cdef _drop_below(self, bytes head, bytes pattern)
+    @cython.locals(dot=Py_ssize_t, prefix=bytes)
+    cdef _drop_reply_groups(self, bytes pattern, bint literal)
     @cython.locals(target=Target, members=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
+
+@cython.locals(dot=Py_ssize_t)
+cdef bytes _head_of(bytes subject)
+@cython.locals(first="unsigned char")
+cdef bint _may_begin_an_ack(bytes pattern) except? -1

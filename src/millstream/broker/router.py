@@ -33,8 +33,11 @@ _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there ar
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
+_STAR = ord("*")
+_TAIL = ord(">")
+_DOLLAR = ord("$")
 _SHOWN = 100  # bytes of a refused subject in the log
-_MAX_SCAN = 4096  # more cached routes than this are dropped whole rather than matched one by one
+_MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than matched one by one
 
 
 class Subscriber:
@@ -70,6 +73,10 @@ class Subscriber:
 
     def behind(self) -> bool:
         """Whether it holds messages that its peer has not taken."""
+        return False
+
+    def gone(self) -> bool:
+        """Return whether it takes nothing any more, though some subscriptions may still be in the tree."""
         return False
 
 
@@ -146,6 +153,8 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
+        # The same routes by the first two tokens of their subjects, so that a pattern touches few of them.
+        self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
@@ -160,11 +169,24 @@ class SubjectSpace:
         self._changed(subscription.subject)
 
     def _changed(self, pattern: bytes) -> None:
-        self._reply_groups.clear()
-        self._drop_acks()
-        self._drop_routes(pattern)
+        literal = b"*" not in pattern and b">" not in pattern
+        if self._acks and _may_begin_an_ack(pattern):
+            self._drop_acks()
+        if self._reply_groups:
+            self._drop_reply_groups(pattern, literal)
+        if self.routes:
+            if literal:
+                self._drop_route(pattern)
+            else:
+                self._drop_routes(pattern)
         if self._watchers:
-            self._tell_watchers(pattern)
+            self._tell_watchers(pattern, literal)
+
+    def clear(self) -> None:
+        """Forget every subscription and route, because nobody will use this space again."""
+        self.tree.clear()
+        self.drop_all_routes()
+        self._watchers.clear()
 
     # -- who wants to know ------------------------------------------------------------------------
 
@@ -178,8 +200,8 @@ class SubjectSpace:
         if not watchers:
             del self._watchers[subject]
 
-    def _tell_watchers(self, pattern: bytes) -> None:
-        if b"*" not in pattern and b">" not in pattern:
+    def _tell_watchers(self, pattern: bytes, literal: bool) -> None:
+        if literal:
             concerned = list(self._watchers.get(pattern, ()))
         else:
             concerned = [
@@ -212,6 +234,11 @@ class SubjectSpace:
         if len(self.routes) >= _MAX_ROUTES:
             self.drop_all_routes()
         self.routes[subject] = route
+        head = _head_of(subject)
+        routes = self._heads.get(head)
+        if routes is None:
+            routes = self._heads[head] = {}
+        routes[subject] = route
         return route
 
     def refuse(self, subject: bytes) -> None:
@@ -227,6 +254,8 @@ class SubjectSpace:
     def _targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
         targets = []
         for subscription in subscriptions:
+            if subscription.owner.gone():
+                continue
             seen_as = subject
             if subscription.rewrite is not None:
                 seen_as = subscription.rewrite(subject) or b""
@@ -268,22 +297,52 @@ class SubjectSpace:
         self._acks.clear()
 
     def drop_all_routes(self) -> None:
+        """Forget everything that was found in the tree."""
         for route in self.routes.values():
             route.valid = False
         self.routes.clear()
+        self._heads.clear()
         self._drop_acks()
+        self._reply_groups.clear()
+
+    def _drop_route(self, subject: bytes) -> None:
+        route = self.routes.pop(subject, None)
+        if route is None:
+            return
+        route.valid = False
+        head = _head_of(subject)
+        routes = self._heads[head]
+        del routes[subject]
+        if not routes:
+            del self._heads[head]
 
     def _drop_routes(self, pattern: bytes) -> None:
-        if b"*" not in pattern and b">" not in pattern:
-            route = self.routes.pop(pattern, None)
-            if route is not None:
-                route.valid = False
-        elif len(self.routes) > _MAX_SCAN:
+        """Drop the routes under a pattern with wildcards, or more where looking would cost more."""
+        head = _head_of(pattern)
+        if b"*" not in head and b">" not in head:
+            self._drop_below(head, pattern)
+        elif len(self._heads) > _MAX_SCAN:
             self.drop_all_routes()
         else:
-            for subject in [subject for subject in self.routes if matches(subject, pattern)]:
-                route = self.routes.pop(subject)
-                route.valid = False
+            for known in [known for known in self._heads if matches(known, head)]:
+                self._drop_below(known, pattern)
+
+    def _drop_below(self, head: bytes, pattern: bytes) -> None:
+        routes = self._heads.get(head)
+        if routes is None:
+            return
+        every = len(routes) > _MAX_SCAN
+        for subject in [subject for subject in routes if every or matches(subject, pattern)]:
+            self._drop_route(subject)
+
+    def _drop_reply_groups(self, pattern: bytes, literal: bool) -> None:
+        """Drop the group of the replies that fall under `pattern`, or all groups if those may be many."""
+        dot = pattern.rfind(b".")
+        prefix = pattern[:dot] if dot > 0 else b""
+        if literal or (pattern.endswith(b".*") and b"*" not in prefix and b">" not in prefix):
+            self._reply_groups.pop(prefix, None)
+        else:
+            self._reply_groups.clear()
 
     def answer(self, replies: Replies, start: bytes) -> None:
         """Send ``start + number + end`` to each of `replies`.
@@ -332,6 +391,8 @@ class SubjectSpace:
                 group = [each for each in found.plain if each.rewrite is None]
                 if len(group) != len(found.plain):
                     group = None
+                else:
+                    group = [each for each in group if not each.owner.gone()]
             if len(self._reply_groups) >= _MAX_ROUTES:
                 self._reply_groups.clear()
             self._reply_groups[prefix] = group
@@ -363,3 +424,17 @@ class SubjectSpace:
             if target.owner.deliver(target, frame, source):
                 return True
         return False
+
+
+def _head_of(subject: bytes) -> bytes:
+    """Return the first two tokens, or the one there is."""
+    dot = subject.find(b".")
+    if dot >= 0:
+        dot = subject.find(b".", dot + 1)
+    return subject if dot < 0 else subject[:dot]
+
+
+def _may_begin_an_ack(pattern: bytes) -> bool:
+    """Return whether a pattern could cover ``$JS.ACK.`` by its first byte."""
+    first = pattern[0]
+    return first in (_DOLLAR, _STAR, _TAIL)

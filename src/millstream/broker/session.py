@@ -1,7 +1,6 @@
 """What is known of a client beyond the path of its messages: who it is and what it asked for."""
 
 import logging
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -52,8 +51,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(known, ConnectOptions)
 
 
-@dataclass(slots=True, kw_only=True)
-class Session:
+class Session(msgspec.Struct, kw_only=True):
     """One per connection, for as long as it lives and in the record of it afterwards."""
 
     ip: str
@@ -62,7 +60,7 @@ class Session:
     started_ns: int  # wall clock
     started: float  # monotonic
     nonce: bytes = b""
-    connect: ConnectOptions = field(default_factory=ConnectOptions)
+    connect: ConnectOptions = msgspec.field(default_factory=ConnectOptions)
     identity: Identity | None = None
     cookies: ConnectOptions | None = None  # credentials from the upgrade request of a web socket
     connect_received: bool = False

@@ -18,8 +18,9 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from millstream.base.clock import Clock
 from millstream.base.errors import MillstreamError
@@ -50,8 +51,7 @@ class ConnectionThrottled(TlsHandshakeError):
     """Too many handshakes in this second; the client was told and its socket is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """How far the connection got before its protocol was made."""
 
     tls: bool

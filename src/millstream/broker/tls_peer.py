@@ -9,11 +9,11 @@ Certificates arrive here already verified.  Not here: users and passwords (the b
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from millstream.base.errors import MillstreamError
 
@@ -49,8 +49,7 @@ class UnreadableCertificate(MillstreamError):
     """A certificate that cannot be parsed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerNames:
+class PeerNames(msgspec.Struct, frozen=True):
     """The names in one certificate."""
 
     emails: tuple[str, ...]
@@ -241,6 +240,8 @@ def pins_allow(pins: Collection[str], der: bytes | None) -> bool:
 def pinned_fingerprint(der: bytes) -> str:
     """Return the hex SHA-256 of the certificate's public key info, as `pinned_certs` lists it."""
     try:
+        import hashlib
+
         return hashlib.sha256(_public_key_info(der)).hexdigest()
     except IndexError:
         raise UnreadableCertificate("cannot read the client's certificate: it is cut short") from None

@@ -3,7 +3,6 @@
 Only built when asked for; without it the path of a message does not know that tracing exists.
 """
 
-import json
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -89,4 +88,6 @@ def _without_secrets(argument: bytes) -> str:
     except BadJson:
         return f"[{len(argument)} bytes that are no JSON object]"
     shown = {key: "[REDACTED]" if key.lower() in _SECRETS else value for key, value in options.items()}
+    import json
+
     return one_line(json.dumps(shown, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"))

@@ -16,10 +16,11 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.broker.options import WebSocketOptions
@@ -51,8 +52,7 @@ class WebSocketOptionsError(MillstreamError):
     """The websocket block asks for something impossible."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     method: str
     path: str
     host: str
@@ -70,8 +70,7 @@ class Request:
         return wanted.lower() in (value.strip(" \t").lower() for value in values)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """No websocket.  `reason` is for the log; the peer learns the status only."""
 
     status: HTTPStatus | None  # None: hang up without a word
@@ -97,8 +96,7 @@ class Refusal:
         return (lines if self.head else f"{lines}{phrase}\n").encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     """What was agreed, and what the request said about the client."""
 
     response: bytes

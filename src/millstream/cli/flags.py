@@ -6,9 +6,10 @@ takes a value only with ``=``, and the first word that is no flag ends the flags
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.base.suggestions import nearest
@@ -37,8 +38,7 @@ class Section(StrEnum):
     UNSUPPORTED = "Known from nats-server, refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     section: Section
     names: tuple[str, ...]
     help: str
@@ -137,11 +137,10 @@ _SWITCH_WORDS: Final = {
 }
 
 
-@dataclass(slots=True)
-class CommandLine:
+class CommandLine(msgspec.Struct):
     """What the flags ask for."""
 
-    overrides: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = msgspec.field(default_factory=Overrides)
     config: str = ""
     signal: str = ""
     check: bool = False

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import millstream
-from millstream.broker.info import SERVER_VERSION
 from millstream.cli.endings import tell
 from millstream.cli.flags import CommandLine, help_text, parse_flags
-from millstream.cli.signals import send_signal
-from millstream.config import ConfigError, read_config
-from millstream.config.tls import CIPHER_SUITES, CURVES
+from millstream.config.errors import ConfigError
+from millstream.config.load import read_config
+
+# What only one flag needs is imported where it is used: scripts wait for a server to start.
 
 _TLS_HELP = """TLS is configured in a tls block of the configuration file:
 
@@ -26,6 +26,8 @@ def serve(arguments: Sequence[str]) -> int:
     """Do what the arguments ask for and return the exit code; raises what is wrong with them."""
     line = parse_flags(arguments)
     if line.version:
+        from millstream.broker.info import SERVER_VERSION
+
         # Scripts look for `nats-server: v…`, people want to know what it really is.
         print(f"nats-server: v{SERVER_VERSION} (millstream {millstream.__version__}, {millstream.BUILD})")
         return 0
@@ -36,6 +38,8 @@ def serve(arguments: Sequence[str]) -> int:
         print(_tls_help())
         return 0
     if line.signal:
+        from millstream.cli.signals import send_signal
+
         send_signal(line.signal)
         return 0
     return _check(line) if line.check else _run(line)
@@ -63,6 +67,8 @@ def _run(line: CommandLine) -> int:
 
 
 def _tls_help() -> str:
+    from millstream.config.tls import CIPHER_SUITES, CURVES
+
     suites = "".join(f"    {name}\n" for name in sorted(CIPHER_SUITES))
     curves = "".join(f"    {name}\n" for name in sorted(CURVES))
     return f"{_TLS_HELP}\nAvailable cipher_suites:\n{suites}\nAvailable curve_preferences:\n{curves}"

@@ -4,8 +4,10 @@ What accounts promise each other (imports, exports) is checked in config.sharing
 """
 
 import random
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.base.decimals import read_whole
 from millstream.base.nkeys import KeyKind, NkeyError, decode
@@ -49,8 +51,7 @@ from millstream.subjects.tokens import valid_publish_subject, valid_subject
 from millstream.subjects.transform import WeightedMapping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountBlock:
+class AccountBlock(msgspec.Struct, frozen=True, kw_only=True):
     account: Account
     users: tuple[User, ...] = ()
     jetstream: AccountJetStreamOptions | None = None

@@ -1,9 +1,12 @@
 """Settings from file and command line to options, and the rules that hold across them."""
 
+from __future__ import annotations
+
 import posixpath
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from millstream.arrow.options import LOOPBACK, ArrowOptions
 from millstream.broker.options import (
@@ -15,14 +18,13 @@ from millstream.broker.options import (
     User,
     WebSocketOptions,
 )
-from millstream.config.accounts import AccountBlock
 from millstream.config.errors import ConfigError, Notes
-from millstream.config.fields import Settings, split_host_port
 from millstream.config.options import LogOptions, MonitorOptions, Overrides, ProcessOptions, ServerOptions
-from millstream.config.sharing import check_sharing
-from millstream.config.tls import checked_tls
-from millstream.config.users import AuthorizationBlock
+from millstream.config.settings import AuthorizationBlock, Settings, split_host_port
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
+
+if TYPE_CHECKING:
+    from millstream.config.accounts import AccountBlock
 
 # Settings in which zero or nothing stands for the default.
 _ZERO_IS_DEFAULT: Final = (
@@ -68,7 +70,10 @@ def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOp
         if not settings.get(name, True):
             del settings[name]
     blocks: tuple[AccountBlock, ...] = settings.get("accounts", ())
-    check_sharing(blocks, notes)
+    if blocks:
+        from millstream.config.sharing import check_sharing
+
+        check_sharing(blocks, notes)
     broker = _broker(settings, blocks, notes)
     options = ServerOptions(
         broker=broker,
@@ -92,9 +97,7 @@ def _some(settings: Settings, names: Sequence[str]) -> dict[str, Any]:
 
 def _apply_overrides(settings: Settings, overrides: Overrides, notes: Notes) -> None:
     given = {
-        name: value
-        for name in Overrides.__dataclass_fields__
-        if (value := getattr(overrides, name)) is not None
+        name: value for name in Overrides.__struct_fields__ if (value := getattr(overrides, name)) is not None
     }
     tls_flags = {name: given.pop(name) for name in list(given) if name.startswith("tls")}
     for name in given:
@@ -121,6 +124,8 @@ def _tls_from_flags(flags: dict[str, Any], from_file: TlsOptions | None) -> TlsO
         "ca_file": flags.get("tls_ca", ""),
         "verify": flags.get("tls_verify", False),
     }
+    from millstream.config.tls import checked_tls
+
     options = checked_tls(files, None)
     return replace(from_file, **files) if from_file else options
 

@@ -4,13 +4,12 @@ A file is read to its end before anybody is told: `Notes` gathers every problem 
 and `Notes.check` raises one `ConfigError` that carries them all.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from millstream.base.errors import MillstreamError
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """A place in a file; lines and columns count from 1."""
 
     file: str
@@ -44,8 +43,7 @@ class AlreadyNoted(ConfigError):
         self.problems = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigWarning:
+class ConfigWarning(msgspec.Struct, frozen=True):
     """Something that works but was hardly meant; a configuration check fails on it."""
 
     at: Location | None
@@ -55,12 +53,11 @@ class ConfigWarning:
         return f"{self.at}: {self.reason}" if self.at else self.reason
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(msgspec.Struct):
     """Everything found while one configuration is read."""
 
-    errors: list[ConfigError] = field(default_factory=list)
-    warnings: list[ConfigWarning] = field(default_factory=list)
+    errors: list[ConfigError] = []
+    warnings: list[ConfigWarning] = []
 
     def error(self, reason: str, at: Location | None = None) -> None:
         self.errors.append(ConfigError(reason, at))

@@ -9,36 +9,26 @@ Not here: which fields there are (config.schema and its parts), how results depe
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+import msgspec
+
 from millstream.base.suggestions import did_you_mean
 from millstream.config.duration import parse_duration
-from millstream.config.errors import AlreadyNoted, ConfigError, Location, Notes
+from millstream.config.errors import AlreadyNoted, ConfigError, Notes
+from millstream.config.settings import Settings, split_host_port
 from millstream.config.tree import Block, Entry, Value
 
 Reader: TypeAlias = Callable[[Entry, Notes], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One setting.  Without `into` the reader gives a dict of several results."""
 
     names: tuple[str, ...]  # the documented spelling first
     read: Reader
     into: str = ""
-
-
-class Settings(dict[str, Any]):
-    """Results by name, and the place where each was set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places: dict[str, Location] = {}
-
-    def at(self, name: str) -> Location | None:
-        return self.places.get(name)
 
 
 def field(names: str, read: Reader, into: str = "") -> Field:
@@ -237,19 +227,6 @@ def address(entry: Entry) -> tuple[str, int]:
     if not -1 <= number <= 65535:
         raise refused(entry, f"there is no port {number}")
     return host_text, number
-
-
-def split_host_port(text: str) -> tuple[str, int]:
-    """`host:port`, `:port` or `[v6]:port`; ValueError if it is none of them."""
-    host_text, colon, port_text = text.rpartition(":")
-    bracketed = host_text.startswith("[") and host_text.endswith("]")
-    if not colon or (":" in host_text and not bracketed):
-        raise ValueError(f'could not parse address string "{text}"')
-    try:
-        number = int(port_text)
-    except ValueError:
-        raise ValueError(f'could not parse port "{port_text}"') from None
-    return (host_text[1:-1] if bracketed else host_text), number
 
 
 def unsupported(reason: str, *, harmless: tuple[Any, ...] = ()) -> Reader:

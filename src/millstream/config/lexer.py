@@ -13,9 +13,10 @@ Not here: maps, lists, includes and the meaning of ``$NAME`` (config.parser).
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NoReturn
+
+import msgspec
 
 from millstream.config.errors import ConfigError, Location
 from millstream.config.tree import Scalar
@@ -47,8 +48,7 @@ _ESCAPES: Final = {"t": b"\t", "n": b"\n", "r": b"\r", '"': b'"', "\\": b"\\"}
 _INTEGER_LIMIT: Final = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """A `$NAME` that stands where a value should."""
 
     name: str

@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.config.assemble import assemble
-from millstream.config.digest import config_digest
 from millstream.config.errors import ConfigWarning, Notes
-from millstream.config.fields import Settings
 from millstream.config.options import Overrides, ServerOptions
-from millstream.config.parser import parse_file
-from millstream.config.schema import read_settings
+from millstream.config.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     options: ServerOptions
     warnings: tuple[ConfigWarning, ...] = ()
 
@@ -31,6 +29,11 @@ def read_config(
     if path is None:
         options = assemble(Settings(), overrides, notes)
     else:
+        # Here, because many servers have no file and start without a parser.
+        from millstream.config.digest import config_digest
+        from millstream.config.parser import parse_file
+        from millstream.config.schema import read_settings
+
         root = parse_file(path, environment)
         if not root:
             notes.warn(f"{os.fspath(path)}: config has no values or is empty")

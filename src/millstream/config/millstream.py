@@ -25,9 +25,9 @@ from millstream.config.fields import (
     port,
     read_block,
     refused,
-    split_host_port,
     string,
 )
+from millstream.config.settings import split_host_port
 from millstream.config.tree import Block, Entry
 
 

@@ -4,15 +4,14 @@ Each package declares its own options; here are those of the process around them
 joins all.  Durations are seconds, sizes are bytes.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from millstream.arrow.options import ArrowOptions
 from millstream.broker.options import BrokerOptions, TlsOptions
 from millstream.jetstream.options import JetStreamOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorOptions:
+class MonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP endpoints.  At most one of the ports is set; -1: pick one."""
 
     host: str = "0.0.0.0"
@@ -26,8 +25,7 @@ class MonitorOptions:
         return self.http_port is not None or self.https_port is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""  # empty: standard error
     size_limit: int = 0  # bytes of a file before it is rotated; 0: never
     max_files: int = 0  # rotated files to keep, the current one counted; 0: all
@@ -38,14 +36,12 @@ class LogOptions:
     json: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessOptions:
+class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     pid_file: str = ""
     ports_file_dir: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line sets; None leaves it to the file or the default."""
 
     host: str | None = None
@@ -78,12 +74,11 @@ class Overrides:
     tls_verify: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    broker: BrokerOptions = field(default_factory=BrokerOptions)
-    jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    broker: BrokerOptions = msgspec.field(default_factory=BrokerOptions)
+    jetstream: JetStreamOptions = msgspec.field(default_factory=JetStreamOptions)
     monitor: MonitorOptions = MonitorOptions()
-    arrow: ArrowOptions = field(default_factory=ArrowOptions)
+    arrow: ArrowOptions = msgspec.field(default_factory=ArrowOptions)
     log: LogOptions = LogOptions()
     process: ProcessOptions = ProcessOptions()
     config_file: str = ""

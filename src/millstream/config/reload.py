@@ -6,9 +6,11 @@ which it raises.  The split is nats-server's.  Nothing here acts.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.broker.options import TlsOptions
 from millstream.config.errors import ConfigError
@@ -71,16 +73,14 @@ _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
 _SECRET: Final = ("authorization", "websocket", "tls")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     name: str  # of the option, as `broker.max_payload`
     old: Any
     new: Any
     area: Area
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadPlan:
+class ReloadPlan(msgspec.Struct, frozen=True):
     """`options` are what the server has once all changes are taken over."""
 
     options: ServerOptions
@@ -117,12 +117,12 @@ def _differences(old: ServerOptions, new: ServerOptions) -> Iterator[tuple[str, 
 
 
 def _compare(prefix: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    for field in fields(old):
-        name = f"{prefix}.{field.name}"
-        before, after = getattr(old, field.name), getattr(new, field.name)
+    for field in old.__struct_fields__:
+        name = f"{prefix}.{field}"
+        before, after = getattr(old, field), getattr(new, field)
         if before == after:
             continue
-        if name in _OPENED and is_dataclass(before) and is_dataclass(after):
+        if name in _OPENED and isinstance(before, msgspec.Struct) and isinstance(after, msgspec.Struct):
             yield from _compare(name, before, after)
         else:
             yield name, before, after

@@ -9,7 +9,6 @@ from typing import Any
 from millstream.config.accounts import read_accounts, read_mappings
 from millstream.config.errors import Notes
 from millstream.config.fields import (
-    Settings,
     between,
     block,
     boolean,
@@ -29,6 +28,7 @@ from millstream.config.fields import (
 )
 from millstream.config.jetstream import read_jetstream
 from millstream.config.millstream import read_millstream
+from millstream.config.settings import Settings
 from millstream.config.tls import read_tls
 from millstream.config.tree import Block, Entry
 from millstream.config.users import read_authorization

@@ -4,9 +4,11 @@ Keys keep their spelling, because some of them are names (accounts, subjects, he
 block of settings compares them without case.
 """
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from millstream.config.errors import Location
 
@@ -14,8 +16,7 @@ Scalar: TypeAlias = str | int | float | bool | datetime
 Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
 
 
-@dataclass(slots=True)
-class Value:
+class Value(msgspec.Struct):
     data: "Scalar | list[Value] | Block"
     at: Location
 
@@ -24,8 +25,7 @@ class Value:
         return replace(self, at=at)
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct):
     """One `key: value`; `at` is where the key begins."""
 
     key: str

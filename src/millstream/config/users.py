@@ -1,7 +1,8 @@
 """Who may connect and what they may do: users, permissions and the authorization block."""
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from millstream.base.nkeys import NkeyError, check_user_key
 from millstream.broker.options import (
@@ -11,7 +12,7 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.config.errors import ConfigError, Location, Notes
+from millstream.config.errors import ConfigError, Notes
 from millstream.config.fields import (
     block,
     duration_text,
@@ -28,21 +29,12 @@ from millstream.config.fields import (
     unsupported,
     wrong,
 )
+from millstream.config.settings import AuthorizationBlock
 from millstream.config.tree import Block, Entry
 from millstream.subjects.tokens import valid_subject
 
 _NO_PROXIES = unsupported("proxies in front of clients", harmless=(False,))
 _LONG_TIMEOUT_S = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizationBlock:
-    username: str = ""
-    password: str = ""
-    token: str = ""
-    timeout_s: float | None = None
-    users: tuple[User, ...] | None = None  # None: the block has no `users`
-    at: Location | None = None
 
 
 def read_authorization(entry: Entry, notes: Notes) -> AuthorizationBlock:

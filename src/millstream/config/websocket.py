@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 from millstream.broker.options import WebSocketOptions
 from millstream.config.errors import Notes
 from millstream.config.fields import (
-    Settings,
     block,
     boolean,
     duration,
@@ -21,6 +20,7 @@ from millstream.config.fields import (
     strings,
     unsupported,
 )
+from millstream.config.settings import Settings
 from millstream.config.tls import read_tls
 from millstream.config.tree import Entry
 from millstream.config.users import SIMPLE_AUTHORIZATION

@@ -228,8 +228,7 @@ class Link:
             self._replies.end(self._closed)
             self._replies = None
         if connection is not None:
-            with contextlib.suppress(NatsError, OSError):
-                await connection.close()
+            await _abandon(connection)
         self._tell()
 
     async def _connect(self) -> tuple[Connection, Replies]:
@@ -249,11 +248,9 @@ class Link:
                 raise Unauthorized(str(error) if mine else "NATS does not take the credentials") from None
             except (ClientError, NatsError, OSError) as error:  # a timeout is an OSError
                 failures.append(str(error) or type(error).__name__)
-                with contextlib.suppress(NatsError, OSError):
-                    await connection.close()
+                await _abandon(connection)
             except BaseException:
-                with contextlib.suppress(NatsError, OSError):
-                    await connection.close()
+                await _abandon(connection)
                 raise
         raise LinkDown("; ".join(failures) or "no servers are configured")
 
@@ -318,6 +315,7 @@ class Link:
         if connection is not self._connection:
             return
         self._connection = None
+        _end_subscriptions(connection)
         replies, self._replies = self._replies, None
         if replies is not None:
             replies.end(LinkDown("the connection to NATS was lost before the answer came"))
@@ -384,6 +382,24 @@ class Link:
     def _tell(self) -> None:
         for listener in list(self._listeners):
             listener()
+
+
+async def _abandon(connection: Connection) -> None:
+    """Close a connection that nobody uses."""
+    with contextlib.suppress(NatsError, OSError):
+        await connection.close()
+    _end_subscriptions(connection)
+
+
+def _end_subscriptions(connection: Connection) -> None:
+    """Cancel the tasks of a closed connection's subscriptions.
+
+    nats-py forgets them if the line breaks while it closes: it does not come to that step.
+    """
+    for subscription in connection._subs.values():
+        task: Any = subscription._wait_for_msgs_task
+        if task is not None:
+            task.cancel()
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:

@@ -11,20 +11,13 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
-from millstream.jetstream import meta
+from millstream.jetstream import meta, parts
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.archive.staging import Staging
-from millstream.jetstream.batch import discard_torn
 from millstream.jetstream.committer import Committer
-from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.restoring import restore
 from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
-from millstream.jetstream.stream import Stream
-from millstream.jetstream.stream_config import StreamLimits
-from millstream.jetstream.stream_config_values import valid_name
 from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
@@ -34,11 +27,14 @@ from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
-from millstream.store.recovery import new_log, open_log
 
 if TYPE_CHECKING:
+    from millstream.jetstream.archive.staging import Staging
+    from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.staging import Staging as BatchStaging
+    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream_config_limits import StreamLimits
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -118,8 +114,8 @@ class AccountJetStream:
         created = self.world.now_ns()
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
         folder = f"{self._stream_folder(config.name)}/log"
-        log = new_log(fs, folder, first_seq=max(config.first_seq, 1))
-        stream = Stream(self, config, created, log, sync=self._sync, identity=nuid())
+        log = parts.new_log(fs, folder, first_seq=max(config.first_seq, 1))
+        stream = parts.Stream(self, config, created, log, sync=self._sync, identity=nuid())
         self.streams[config.name] = stream
         try:
             self._note(stream)
@@ -163,11 +159,11 @@ class AccountJetStream:
     def stage(self, config: StreamConfig, number: str) -> Staging:
         """A place to build a stream that is being created or restored; `number` is its own."""
         folder = f"{self._staged}/{number}"
-        return Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
+        return parts.Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
     def build(self, config: StreamConfig, created_ns: int, log: Log, identity: str) -> Stream:
         """A stream that does not work yet."""
-        return Stream(self, config, created_ns, log, sync=self._sync, identity=identity)
+        return parts.Stream(self, config, created_ns, log, sync=self._sync, identity=identity)
 
     def take_in(self, stream: Stream) -> None:
         """A stream that is whole and on disk begins to work."""
@@ -341,11 +337,11 @@ class AccountJetStream:
         found = meta.read(self._fs, self._stream_folder(name))
         if found.config.name != name:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
-        if not valid_name(name):
+        if not parts.valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name), synced=synced)
-        stream = Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
-        restore(stream)
+        stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
+        parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
         stream.inflows.recover(self._fs, self._stream_folder(name))
@@ -370,8 +366,8 @@ class AccountJetStream:
         stream.log.close()
 
     def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
-        log = open_log(self._fs, f"{folder}/log", first_seq=max(config.first_seq, 1), synced=synced)
-        discard_torn(log)
+        log = parts.open_log(self._fs, f"{folder}/log", first_seq=max(config.first_seq, 1), synced=synced)
+        parts.discard_torn(log)
         return log
 
     def _stream_folder(self, name: str) -> str:
@@ -387,7 +383,7 @@ class AccountJetStream:
         return journal
 
     def open_journal(self, folder: str, *, synced: bool = False) -> Journal:
-        return Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
+        return parts.Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
 
     def _name_journal(self, stream: Stream) -> None:
         if stream.consumers.journal is not None:
@@ -470,10 +466,7 @@ class AccountJetStream:
             stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
-        """Bytes of all streams.  Only streams that wait for a commit may differ from what is known."""
-        for stream in self.committer.unsettled():
-            if isinstance(stream, Stream):
-                self.count(stream)
+        """Bytes of all streams.  What no commit has ended for may be left out."""
         return self._used[storage]
 
     def limit(self, storage: StorageType) -> int:
@@ -516,7 +509,7 @@ class AccountJetStream:
     def stream_limits(self) -> StreamLimits:
         """What bounds the configuration of a stream here."""
         resources = self.resources
-        return StreamLimits(
+        return parts.StreamLimits(
             account=self.options,
             duplicate_window=round(resources.limits.duplicate_window_s * 1_000_000_000),
             max_memory=resources.max_memory,

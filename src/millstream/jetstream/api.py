@@ -11,19 +11,19 @@ for what was published before it.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from millstream.base import guard
 from millstream.base.complaints import Complaints
+from millstream.base.lanes import Lane, Unwanted
 from millstream.jetstream.api_level import beyond_ours
-from millstream.jetstream.archive.api import ArchiveApi
-from millstream.jetstream.consumers.api import Commits, ConsumerApi, Durable
+from millstream.jetstream.long_answers import Encoded, Steps
 from millstream.jetstream.ports import Request
-from millstream.jetstream.reading import Later, Steps
-from millstream.jetstream.stream_api import StreamApi
+from millstream.jetstream.reading import Commits, Durable, Later
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -33,6 +33,8 @@ from millstream.subjects.overlap import TooManySteps
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
+    from millstream.jetstream.archive.api import ArchiveApi
+    from millstream.jetstream.consumers import api as consumers_api
     from millstream.jetstream.ports import World
     from millstream.jetstream.stream import Stream
 
@@ -41,10 +43,12 @@ _log = logging.getLogger("millstream.jetstream")
 # Takes the last token of the subject and the body.
 Handler = Callable[[str, bytes], responses.Response | Later | Steps]
 Kind = type[responses.Response]
-Answer = responses.Response | Later | Steps | Durable | None
+Answer = responses.Response | Encoded | Later | Steps | Durable | None
 
-_MOST_IN_STEPS: Final = 64  # requests that take long, which wait for each other
+_LONG: Final = 64 * 1024  # bytes of an answer that is audited in a turn of its own
+_SECOND: Final = 1_000_000_000  # ns
 _PREFIX: Final = b"$JS.API."
+_OF_ARCHIVES: Final = ("STREAM.SNAPSHOT.*", "STREAM.RESTORE.*")
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
     "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
@@ -95,8 +99,7 @@ _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """One request on its way."""
 
     endpoint: str
@@ -106,8 +109,7 @@ class _Call:
     request: Request
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(msgspec.Struct):
     """Requests that wait for a commit."""
 
     limit: int
@@ -131,13 +133,27 @@ class Api:
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
         self._full = Complaints(_log)
-        self._in_steps: deque[tuple[_Call, Steps]] = deque()  # the first one is under way
+        self._long = Lane(account.world.in_turn, self._seconds, width=1, most_waiting=request_queue_limit)
         self._listening = Listening(account.world, self.answer)
-        streams = StreamApi(account, server_name, server_version, strict=strict)
-        self._of_consumers = ConsumerApi(account, server_version, strict=strict).handlers
-        self._archives = ArchiveApi(account, server_version, strict=strict)
-        self._of_archives = self._archives.handlers
-        self._handlers: dict[str, Handler] = {
+        self._server_name = server_name
+        self._server_version = server_version
+        self._strict = strict
+        self._archives: ArchiveApi | None = None
+
+    # The handlers are imported with the first request: a server starts without them.
+
+    @cached_property
+    def _of_consumers(self) -> dict[str, consumers_api.Handler]:
+        from millstream.jetstream.consumers.api import ConsumerApi
+
+        return ConsumerApi(self._account, self._server_version, strict=self._strict).handlers
+
+    @cached_property
+    def _handlers(self) -> dict[str, Handler]:
+        from millstream.jetstream.stream_api import StreamApi
+
+        streams = StreamApi(self._account, self._server_name, self._server_version, strict=self._strict)
+        return {
             "INFO": self._account_info,
             "STREAM.CREATE.*": streams.create,
             "STREAM.UPDATE.*": streams.update,
@@ -156,11 +172,12 @@ class Api:
 
     def stop(self) -> None:
         self._listening.stop()
-        self._archives.stop()
+        if self._archives is not None:
+            self._archives.stop()
 
     def answer(self, subject: bytes, request: Request) -> None:
         endpoint, name = find_endpoint(subject)
-        if not any(endpoint in each for each in (self._handlers, self._of_consumers, self._of_archives)):
+        if not endpoint:
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
         stream = self._account.streams.get(name.partition(".")[0])
@@ -179,9 +196,12 @@ class Api:
         of_consumers = self._of_consumers.get(call.endpoint)
         if of_consumers is not None:
             return of_consumers(call.name, call.request)
-        of_archives = self._of_archives.get(call.endpoint)
-        if of_archives is not None:
-            return of_archives(call.name, call.request)
+        if call.endpoint in _OF_ARCHIVES:
+            if self._archives is None:
+                from millstream.jetstream.archive.api import ArchiveApi
+
+                self._archives = ArchiveApi(self._account, self._server_version, strict=self._strict)
+            return self._archives.handlers[call.endpoint](call.name, call.request)
         _check_level(call.endpoint, call.request)
         return self._handlers[call.endpoint](call.name, call.request.payload)
 
@@ -211,7 +231,7 @@ class Api:
             self._answer_when_durable(call, response)
             return
         if isinstance(response, Generator):
-            self._begin_steps(call, response)
+            self._answer_in_slices(call, response)
             return
         if isinstance(response, Later):
             finish = response.finish
@@ -229,51 +249,32 @@ class Api:
                 ),
             )
 
-    def _begin_steps(self, call: _Call, steps: Steps) -> None:
-        """Answer at once if one step is all it takes."""
+    def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
+        """One request after the other, since each may need much memory."""
 
-        def begin() -> Answer:
-            try:
-                next(steps)
-            except StopIteration as end:
-                response: responses.Response = end.value
+        def done(response: responses.Response | Encoded | None, error: Exception | None) -> None:
+            def outcome() -> Answer:
+                if error is not None:
+                    raise error
                 return response
-            self._answer_in_steps(call, steps)
-            return None
 
-        self._answer(call, begin)
+            if not isinstance(error, Unwanted):
+                self._answer(call, outcome)
 
-    def _answer_in_steps(self, call: _Call, steps: Steps) -> None:
-        """Take the next step, later: one request after the other, since each may need much memory."""
-        self._in_steps.append((call, steps))
-        if len(self._in_steps) > _MOST_IN_STEPS:
-            self._in_steps.pop()
+        name = name_of_endpoint(call.endpoint)
+        if self._long.begin(name, pieces, done, lambda: self._is_wanted(call)) is None:
             self._full.warn("account %s: too many API requests wait, one is dropped", self._account.name)
             self._account.advisories.api_limit_reached(1)
-        elif len(self._in_steps) == 1:
-            self._account.world.call_soon(self._take_step)
 
-    def _take_step(self) -> None:
-        call, steps = self._in_steps[0]
-        over = True  # unless the step is taken and there is another one
+    def _seconds(self) -> float:
+        return self._account.world.steady_ns() / _SECOND
 
-        def step() -> Answer:
-            nonlocal over
-            try:
-                next(steps)
-            except StopIteration as end:
-                response: responses.Response = end.value
-                return response
-            over = False
-            return None
-
-        try:
-            self._answer(call, step)
-        finally:
-            if over:
-                self._in_steps.popleft()
-            if self._in_steps:
-                self._account.world.call_soon(self._take_step)
+    def _is_wanted(self, call: _Call) -> bool:
+        """Whether the client is there, or somebody else listens for the answer."""
+        reply = call.request.reply
+        if not getattr(call.request.client, "closed", False):
+            return True
+        return bool(reply) and self._account.world.has_interest(reply)
 
     def _answer_when_durable(self, call: _Call, answer: Durable) -> None:
         def commit_ended(error: StoreError | None) -> None:
@@ -312,16 +313,20 @@ class Api:
         _log.error("%s", error)
         self._fail(call, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
 
-    def _send(self, call: _Call, response: responses.Response, block: bytes | None = None) -> None:
-        text = encode(response)
+    def _send(self, call: _Call, response: responses.Response | Encoded, block: bytes | None = None) -> None:
+        text = response.text if isinstance(response, Encoded) else encode(response)
         if call.request.reply:
             self._account.world.answer(call.request, text, headers=block)
-        if call.endpoint == "STREAM.MSG.GET.*" and response.error is None:
+        if call.endpoint == "STREAM.MSG.GET.*" and not _failed(response):
             return  # neither counted nor audited, like any other way to get a message
         if call.endpoint == _RESET:
             return  # in nats-server it is the consumer itself that answers
         self._account.api_total += 1
-        self._account.advisories.api_audit(call.subject, call.request, text)
+        audit = self._account.advisories.api_audit
+        if len(text) < _LONG:
+            audit(call.subject, call.request, text)
+        else:
+            self._account.world.call_soon(lambda: audit(call.subject, call.request, text))
 
     def _account_info(self, _: str, __: bytes) -> responses.AccountInfoResponse:
         return responses.AccountInfoResponse(info=self._account.info())
@@ -395,9 +400,18 @@ def find_endpoint(subject: bytes) -> tuple[str, str]:
     return "", ""
 
 
+def name_of_endpoint(endpoint: str) -> str:
+    """What the watchdog calls a request: ``api STREAM.PURGE``."""
+    return f"api {endpoint.rstrip('.*>')}"
+
+
 def kind_of(endpoint: str) -> Kind:
     """What the endpoint answers with."""
     return _ANSWERS.get(endpoint) or _CLUSTER_ONLY[endpoint]
+
+
+def _failed(response: responses.Response | Encoded) -> bool:
+    return isinstance(response, responses.Response) and response.error is not None
 
 
 def _needs_cluster(_: str, __: bytes) -> responses.Response:

@@ -204,10 +204,6 @@ class Committer:
         elif again:
             self.dirty(stream)
 
-    def unsettled(self) -> list[Committing]:
-        """Streams with changes that no commit has ended for."""
-        return [*self._dirty, *self._running, *self._creating]
-
     def wait(self, stream: Committing) -> None:
         """Return when the stream is created, and no commit of it is being written.
 

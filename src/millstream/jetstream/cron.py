@@ -12,7 +12,6 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.go_duration import DurationError, parse_duration
@@ -69,6 +68,8 @@ def zone_of(name: str) -> tzinfo | None:
         return UTC
     if not _ZONE_NAME.fullmatch(name):
         return None  # `ZoneInfo` calls itself for each part of a name
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         if name == "Local":
             with open(_LOCAL_ZONE, "rb") as file:

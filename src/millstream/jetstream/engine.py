@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -73,7 +72,8 @@ class Engine:
         if self.options.max_file is not None:
             return self.options.max_file
         # What is stored already takes no free space: a full disk must not forbid what is there.
-        return shutil.disk_usage(self.folder).free * 3 // 4 + _size_of(self.folder)
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize * 3 // 4 + _size_of(self.folder)
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""
@@ -185,11 +185,21 @@ class Engine:
             self._apis.pop(name).stop()
 
     def _purge(self, name: str) -> None:
-        """Delete all streams of an account."""
+        """Delete all streams of an account, one after the other, between which others have their turn."""
         account = self.accounts.get(name)
-        for stream in list(account.streams.values()) if account is not None else ():
-            stream.account.delete(stream)
-            stream.account.advisories.stream_deleted(stream.name)
+        doomed = list(account.streams.values()) if account is not None else []
+
+        def delete_one() -> int:
+            stream = doomed.pop()
+            if doomed and self._system is not None:
+                self._system.in_turn("purge of an account", delete_one)
+            if stream.account.streams.get(stream.name) is stream:
+                stream.account.delete(stream)
+                stream.account.advisories.stream_deleted(stream.name)
+            return 1
+
+        if doomed and self._system is not None:
+            self._system.in_turn("purge of an account", delete_one)
 
     def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
         before = self._apis.pop(name, None)

@@ -17,9 +17,10 @@ Messages are stored as they come, each for itself; what is told to be stored is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from millstream.jetstream.batch_checks import BatchChecks, requires_more
 from millstream.jetstream.batch_patience import Patience
@@ -93,15 +94,14 @@ def parse(reply: bytes) -> Step | None:
     return step if 0 < count < 2**64 - 1 and allowed.get(step.operation, True) else None
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     most_between: int  # messages between answers that the publisher allows
     gap_ok: bool
     between: int = 1
     last: int = 0  # message that came
     told: int = 0  # message up to which it was told
     stored_seq: int = 0
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
 
 
 class FastBatches:

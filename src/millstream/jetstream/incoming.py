@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from millstream.jsapi.publish_types import PUB_ACK_END
 
@@ -17,8 +18,7 @@ MARK_SCHEDULE: Final = 4
 MARK_SOURCE: Final = 8
 
 
-@dataclass(slots=True)
-class Incoming:
+class Incoming(msgspec.Struct):
     """Not stored yet."""
 
     subject: bytes

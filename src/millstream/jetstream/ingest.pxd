@@ -16,6 +16,9 @@ cdef int _LAST_LETTER
 cdef bytes _START
 cdef bytes _OURS
 cdef bytes _MSG_ID
+cdef bytes _EXPECTED
+cdef int _MOST_DIGITS
+cdef unsigned char _ZERO
 cdef unsigned char _CR
 cdef unsigned char _LF
 cdef unsigned char _BLANK
@@ -24,6 +27,7 @@ cdef unsigned char _BLANK
 cdef class Ingest:
     cdef public bint plain
     cdef public object limit
+    cdef public Py_ssize_t per_subject
     cdef Log _log
     cdef Dedupe _dedupe
     cdef Staging _staging
@@ -42,8 +46,11 @@ cdef class Ingest:
         p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
     )
     cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
-    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint)
-    cdef bint _is_ordinary(self, Frame frame) except *
+    cdef _keep_limits(self, bytes subject)
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint)
+    cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
+    @cython.locals(digits=int, value="unsigned long long")
+    cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *
     cdef bint _is_batched(self, Frame frame) except *
     @cython.locals(now="long long", last="long long")
     cpdef long long timestamp(self) except *

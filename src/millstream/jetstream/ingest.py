@@ -1,9 +1,10 @@
-"""The short way of a message into a stream: appended to the log, its publisher noted for an answer.
+"""The fast path of a message into a stream: appended to the log, its publisher noted for an answer.
 
 On the path of a message, so compiled.  It is for streams without a rule that needs a second look at each
-message, and for messages without headers, or whose only header that means something is ``Nats-Msg-Id``.
-Messages of atomic batches have a short way of their own (``staging``).  All others are copied and go to
-`slow`, which is ``publishing`` and has every rule.
+message, and for messages without headers that mean something, but for an id (``Nats-Msg-Id``) and an
+expectation that holds (``Nats-Expected-Last-Subject-Sequence``, with which keys are updated).  Messages of
+atomic batches have a fast path of their own (``staging``).  All others are copied and go to `slow`, which is
+``publishing`` and has every rule.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
+from millstream.store.errors import StoreError
 from millstream.store.log import Log
 
 _END = PUB_ACK_END
@@ -28,6 +30,9 @@ _LAST_LETTER = 73
 _START = START
 _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means something
 _MSG_ID = b"\nNats-Msg-Id:"
+_EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
+_MOST_DIGITS = 18
+_ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
 _BLANK = ord(" ")
@@ -47,6 +52,7 @@ class Ingest:
     ) -> None:
         self.plain = False  # the stream lets messages take the short way
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
+        self.per_subject = 0  # if this is the only limit: how many messages a subject may have
         self._log = log
         self._dedupe = dedupe
         self._staging = staging
@@ -63,7 +69,7 @@ class Ingest:
         self._id_size = 0
         if (
             not self.plain
-            or (frame.header_size > 0 and not self._is_ordinary(frame))
+            or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
             or self._is_batched(frame)
         ):
             if not self.plain or frame.header_size <= 0 or not self._staging.take(subject, frame):
@@ -79,15 +85,20 @@ class Ingest:
             seq = self._log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, now, 0)
         if frame.reply_size > 0:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
-        if self.limit is not None:
-            self.limit(subject)
+        self._keep_limits(subject)
         self.tell()
 
     def store(self, message: StagedMessage, now: int) -> None:
         """Take in a message of a batch that is being committed."""
         self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
-        if self.limit is not None:
-            self.limit(message.subject)
+        self._keep_limits(message.subject)
+
+    def _keep_limits(self, subject: bytes) -> None:
+        """Have what is too much removed, now that a message of this subject was stored."""
+        if self.limit is not None and (
+            self.per_subject == 0 or self._log.count_of_newest() > self.per_subject
+        ):
+            self.limit(subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
         """Store a message that has an id; 0 if it is a duplicate, which is answered."""
@@ -105,8 +116,8 @@ class Ingest:
         self._dedupe.add(message_id, seq, now)
         return seq
 
-    def _is_ordinary(self, frame: Frame) -> bool:
-        """Whether no header means anything, but perhaps one id, which is noted.
+    def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
+        """Whether no header means anything, but perhaps an id, which is noted, and an expectation that holds.
 
         Lookups are those of ``protocol.headers``: a header begins behind CRLF, wherever that stands.
         """
@@ -117,11 +128,17 @@ class Ingest:
             return False
         if not equal_bytes(frame.buf, at, _START):
             return False  # it has a status
-        found = False
+        found = expected = False
         at += len(_START) - 2  # a CRLF
         while at + len(_OURS) < end:
             if p[at] != _CR or p[at + 1] != _LF or not equal_bytes(frame.buf, at + 1, _OURS):
                 at += 1
+                continue
+            if at + 1 + len(_EXPECTED) < end and equal_bytes(frame.buf, at + 1, _EXPECTED):
+                at += 1 + len(_EXPECTED)
+                if expected or not self._holds(subject, p, at, end):
+                    return False
+                expected = True
                 continue
             if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
                 return False
@@ -134,6 +151,24 @@ class Ingest:
                 at += 1
             self._id_size = at - self._id_start
         return not found or self._id_size > 0
+
+    def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
+        """Whether the number at `at` is the last sequence of the subject; False if it is no plain number."""
+        while at < end and p[at] == _BLANK:
+            at += 1
+        digits = value = 0
+        while at < end and _ZERO <= p[at] <= _ZERO + 9:
+            value = value * 10 + p[at] - _ZERO
+            digits += 1
+            at += 1
+            if digits > _MOST_DIGITS:
+                return False
+        if digits == 0 or at >= end or p[at] != _CR:
+            return False
+        try:
+            return self._log.last_of(subject) == value
+        except StoreError:
+            return False  # the slow path will meet it again, and says so
 
     def _is_batched(self, frame: Frame) -> bool:
         if frame.reply_size < 4 or frame.buf[frame.reply_start + frame.reply_size - 1] != _LAST_LETTER:

@@ -5,14 +5,14 @@ nats-server's, but for `sync_interval_s`: what we acknowledge is on disk.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 DEFAULT_ERASE_WITHIN_S: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JetStreamLimits:
+class JetStreamLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one request or one stream may ask of the server; 0: the built-in default."""
 
     max_ack_pending: int = 0  # of a consumer
@@ -26,8 +26,7 @@ class JetStreamLimits:
     batch_timeout_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountJetStreamOptions:
+class AccountJetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What one account may use.  -1: unlimited, within what the server has."""
 
     max_memory: int = -1
@@ -40,8 +39,7 @@ class AccountJetStreamOptions:
     max_bytes_required: bool = False  # a stream must set `max_bytes`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JetStreamOptions:
+class JetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = False
     store_dir: str = ""  # files go to its folder `jetstream`; empty: see `store_folder`
     max_memory: int | None = None  # None: three quarters of the machine's memory
@@ -57,4 +55,4 @@ class JetStreamOptions:
     max_buffered_size: int = 128 * 1024 * 1024
     limits: JetStreamLimits = JetStreamLimits()
     # Which accounts have JetStream; without accounts in the configuration that is `$G` alone.
-    accounts: Mapping[str, AccountJetStreamOptions] = field(default_factory=dict)
+    accounts: Mapping[str, AccountJetStreamOptions] = {}

@@ -7,8 +7,9 @@ chunk of input is processed, and acknowledgements leave a commit at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.outlet import Outlet
@@ -18,8 +19,7 @@ from millstream.store.commit import Journaled
 from millstream.store.record import RecordBuffer
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A request to the API, or any other message that JetStream listens for."""
 
     subject: bytes
@@ -124,6 +124,13 @@ class World(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """When the input at hand is processed."""
+
+    def in_turn(self, name: str, step: Callable[[], int]) -> None:
+        """Call `step`, a slice of long work, when the slices of others that wait now have been called.
+
+        One slice is called in a round of the loop, whoever asks.  It returns how many items it handled, which
+        the watchdog notes under `name`.
+        """
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `work` in another thread and `done` in this one."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from millstream.store.errors import StoreError
-from millstream.store.record import WHOLE, Kind, Record
+from millstream.store.record import Record
 from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -30,16 +31,30 @@ _EVERYTHING = (b"", b">")
 _FEW_SUBJECTS: Final = 1024
 
 
-@dataclass(slots=True)
-class Later:
+class Later(msgspec.Struct):
     """An answer that can be given after the next commit of a stream."""
 
     stream: Stream
     finish: Callable[[], Response]
 
 
-# An answer that takes long: others have their turn between its steps.
-Steps = Generator[None, None, "Response"]
+class Commits(Protocol):
+    """What becomes durable by and by."""
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+
+
+class Durable(msgspec.Struct):
+    """An answer to give when a change is durable, perhaps under headers.
+
+    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    """
+
+    commits: Commits
+    response: Response
+    headers: bytes | None = None
+    then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
 
 
 def last_of(log: Log, pattern: bytes) -> int:
@@ -82,18 +97,9 @@ def next_of(log: Log, seq: int, pattern: bytes) -> int:
 
 def first_at_or_after(log: Log, timestamp: int) -> int:
     """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
-    record = Record()
-    low, high = log.first_seq, log.committed + 1  # what is not durable yet is younger than all that is
-    while low < high:
-        middle = (low + high) // 2
-        seq = log.next_seq(middle)
-        if seq and seq < high and log.get(seq, record) and record.timestamp < timestamp:
-            low = seq + 1
-        else:
-            high = middle
     if timestamp > log.last_timestamp:
         return log.last_seq + 1
-    return log.next_seq(low) or log.last_seq + 1
+    return log.seq_at_time(max(timestamp, 0)) or log.last_seq + 1
 
 
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
@@ -117,15 +123,4 @@ def read(log: Log, seq: int, record: Record) -> bool:
 
 
 def _read(log: Log, seq: int, record: Record) -> bool:
-    if log.get(seq, record):
-        return True
-    segment = log.segment_of(seq)
-    if segment is None or seq > log.committed or segment.file is None:
-        return False
-    ordinal = segment.first_not_below(seq)
-    if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
-        return False
-    offset = segment.offset_at(ordinal)
-    data = segment.file.read(offset, segment.size_of(ordinal))
-    whole = record.read(data, 0, len(data), True, offset) == WHOLE
-    return whole and record.seq == seq and record.kind <= Kind.HEADERS
+    return log.get(seq, record) or log.peek_removed(seq, record)

@@ -46,8 +46,9 @@ def restore(stream: Stream) -> None:
 
 
 def _with_headers(log: Log, segment: Segment) -> Iterator[int]:
+    log.load(segment)
     for seq in log.sequences(segment.base_seq, segment.last_seq):
-        if segment.has_headers(segment.ordinal_of(seq)):
+        if log.has_headers(seq):
             yield seq
 
 

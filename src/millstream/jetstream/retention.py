@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -24,6 +25,8 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
+_PURGED_AT_ONCE: Final = 20_000  # messages
+_EXPIRED_AT_ONCE: Final = 1_000
 
 
 class Retention:
@@ -33,6 +36,7 @@ class Retention:
         self._stream = stream
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
+        self._more_to_expire = False  # others have their turn first
         self._record = Record()
         self._troubled = False  # it was told that the disk cannot be read
 
@@ -40,7 +44,19 @@ class Retention:
     def limited(self) -> bool:
         """Whether storing a message may remove another, or be refused."""
         config = self._stream.config
-        return config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+        return self.whole_limited or config.max_msgs_per_subject > 0
+
+    @property
+    def whole_limited(self) -> bool:
+        """Whether there is a limit for all messages together."""
+        return self._stream.config.max_msgs > 0 or self._stream.config.max_bytes > 0
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether `refusal` may have a reason: a limit of each subject alone makes room for what is new."""
+        config = self._stream.config
+        by_subject = config.discard_new_per_subject and config.max_msgs_per_subject > 0
+        return config.discard is DiscardPolicy.NEW and (self.whole_limited or by_subject)
 
     # -- before storing ---------------------------------------------------------------------------
 
@@ -153,17 +169,25 @@ class Retention:
         self._timer = None
         if not self._stream.config.max_age:
             return
-        if guard.alone("removing old messages", self._remove_old):
-            self._plan()
-        else:
+        if not guard.alone("removing old messages", self._remove_old):
             self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
+        elif self._more_to_expire:
+            self._timer = self._stream.world.call_later(0, self._expire)
+        else:
+            self._plan()
 
     def _remove_old(self) -> None:
         stream = self._stream
         oldest = stream.world.now_ns() - stream.config.max_age
         removed = False
         seq = self._next_to_age()
+        looked_at = 0
+        self._more_to_expire = False
         while seq and stream.log.get(seq, self._record) and self._record.timestamp <= oldest:
+            looked_at += 1
+            if looked_at > _EXPIRED_AT_ONCE:
+                self._more_to_expire = True
+                break
             if not self._lives_forever(self._record):
                 stream.expiry.drop(seq)
                 removed = True
@@ -190,35 +214,40 @@ class Retention:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """See ``Stream.purge``; `below` and `keep` are 0 if not asked for."""
+        return finish(self.purge_in_steps(subject, below, keep))
+
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
+        """The same in steps, between which others have their turn; what comes meanwhile is kept."""
         log = self._stream.log
-        if subject is None or subject == b">":
-            if keep:
-                return self._purge_but(keep)
-            purged = log.remove_below(below or log.last_seq + 1)
-            if below > log.last_seq + 1:
-                log.skip_to(below - 1, log.last_timestamp)
-            return purged
+        end = log.last_seq + 1
+        before = log.messages
+        if subject is not None:
+            return (yield from self._purge_subject(subject, min(below, end) if below else end, keep))
         if keep:
-            return self._purge_subject_but(subject, keep)
-        return log.remove_matching(subject, below or log.last_seq + 1)
+            end = log.seq_behind(max(before - keep, 0))
+        elif below:
+            end = min(below, end)
+        purged = 0
+        if end > log.last_seq:
+            purged = log.remove_below(end)  # which looks at no message
+        while log.messages and log.first_seq < end:
+            removed = log.remove_below(min(log.after(log.first_seq, _PURGED_AT_ONCE), end))
+            purged += removed
+            yield removed
+        if below > log.last_seq + 1:
+            log.skip_to(below - 1, log.last_timestamp)
+        return purged
 
-    def _purge_but(self, keep: int) -> int:
+    def _purge_subject(self, subject: bytes, end: int, keep: int) -> Pieces[int]:
         log = self._stream.log
-        if log.messages <= keep:
-            return 0
-        excess = log.messages - keep
-        seq = log.first_seq
-        for _ in range(excess - 1):
-            seq = log.next_seq(seq + 1)
-        return log.remove_below(seq + 1)
-
-    def _purge_subject_but(self, subject: bytes, keep: int) -> int:
-        log = self._stream.log
-        total = sum(node.count for _, node in log.index.match(subject))
-        removed = 0
+        purged = 0
+        left = sum(node.count for _, node in log.index.match(subject)) - keep if keep else 0
         seq = log.next_match(log.first_seq, subject)
-        while seq and removed < total - keep:
-            log.remove(seq)
-            removed += 1
-            seq = log.next_match(seq + 1, subject)
-        return removed
+        while seq and seq < end and (not keep or left > 0):
+            stop = min(log.after(seq, min(left, _PURGED_AT_ONCE) if keep else _PURGED_AT_ONCE), end)
+            removed = log.remove_matching(subject, stop)
+            purged += removed
+            left -= removed
+            yield removed
+            seq = log.next_match(max(stop, log.first_seq), subject)
+        return purged

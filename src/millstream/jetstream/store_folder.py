@@ -14,14 +14,15 @@ for one whose creation was interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from millstream.base.owned import Owned, few
 from millstream.jetstream import meta
@@ -66,15 +67,18 @@ _MOVE: Final = (
 _ELSEWHERE: Final = "move them away, or choose another store_dir (-sd)"
 
 
-@dataclass(slots=True)
-class _Survey:
+class _Survey(msgspec.Struct):
     """What was found in a store."""
 
     marked: bool
-    strangers: list[str] = field(default_factory=list)  # relative paths of what we did not write
-    impostors: list[str] = field(default_factory=list)  # those that we would open: links, folders for files
-    nats_server: list[str] = field(default_factory=list)  # names of streams
-    unproved: list[str] = field(default_factory=list)  # folders of streams without a sound `meta.json`
+    strangers: list[str] = []  # relative paths of what we did not write
+    impostors: list[str] = msgspec.field(
+        default_factory=list
+    )  # those that we would open: links, folders for files
+    nats_server: list[str] = []  # names of streams
+    unproved: list[str] = msgspec.field(
+        default_factory=list
+    )  # folders of streams without a sound `meta.json`
 
     def add(self, entry: os.DirEntry[str], path: str) -> None:
         """Note something that lies where folders of accounts or streams lie, and is none."""
@@ -121,8 +125,17 @@ def claim(store_dir: str) -> str:
     return folder
 
 
+def prepare(store_dir: str) -> None:
+    """Make and mark a new folder, ahead of ``claim``, in any thread; ``claim`` says what is wrong with it."""
+    if not os.path.lexists(os.path.join(store_dir or default_folder(), "jetstream", MARK)):
+        with contextlib.suppress(StoreError):
+            claim(store_dir)
+
+
 def default_folder() -> str:
     """Where streams live if nobody said where: the same place after a restart, and not nats-server's."""
+    import tempfile
+
     return os.path.join(tempfile.gettempdir(), f"millstream-{os.geteuid()}")
 
 

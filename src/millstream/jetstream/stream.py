@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -27,7 +28,7 @@ from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
-from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import LARGEST_SEQ
@@ -157,6 +158,7 @@ class Stream:
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
         self.ingest.limit = self.retention.stored if self.retention.limited else None
+        self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.straight = not (
             self.failure
             or self.transform
@@ -168,7 +170,7 @@ class Stream:
             or config.allow_batched
             or config.subject_delete_marker_ttl
             or config.retention is not RetentionPolicy.LIMITS
-            or (self.retention.limited and config.discard is DiscardPolicy.NEW)
+            or self.retention.may_refuse
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
@@ -376,14 +378,33 @@ class Stream:
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
         """Remove messages: all, or those of a subject; below a sequence, or all but the newest `keep`."""
+        return finish(self.purge_in_steps(subject, below, keep))
+
+    def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
+        """The same, with a turn for others between two steps; what comes meanwhile is kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
-        purged = self.retention.purge(subject, below, keep)
+        if subject == b">":
+            subject = None
+        steps = self.retention.purge_in_steps(subject, below, keep)
+        while True:
+            if subject is None:
+                self.log.gone = None  # consumers are told the first sequence that is left
+            try:
+                removed = next(steps)
+            except StopIteration as end:
+                purged: int = end.value
+                break
+            self.consumers.purged(subject)
+            self.account.committer.dirty(self)
+            yield removed
+            if self.account.streams.get(self.name) is not self:
+                raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
         self.consumers.purged(subject)
-        self._purged = self._purged or not (below or keep or subject not in (None, b">"))
+        self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
 
@@ -398,13 +419,11 @@ class Stream:
 
     def size_of_stored(self, seq: int) -> int:
         """What a message that is there adds to ``bytes``."""
-        segment = self.log.segment_of(seq)
-        ordinal = segment.ordinal_of(seq) if segment is not None else -1
-        if segment is None or ordinal < 0:
+        size = self.log.size_of(seq)
+        if size == 0:
             return 0
-        size = segment.size_of(ordinal)
         if self.in_memory:
-            return size - 10 - (4 if segment.has_headers(ordinal) else 0)
+            return size - 10 - (4 if self.log.has_headers(seq) else 0)
         return size + 4
 
     def bytes(self) -> int:

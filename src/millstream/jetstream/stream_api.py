@@ -6,12 +6,22 @@ Each handler takes the name in the subject and the body, and returns the answer 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from millstream.base.slices import Pieces, Result
+from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream import reading, stream_config
 from millstream.jetstream.bodies import Bodies, is_empty
-from millstream.jetstream.reading import Later, Steps
+from millstream.jetstream.long_answers import (
+    DELETED_MARK,
+    SUBJECTS_MARK,
+    Steps,
+    listed,
+    numbered,
+    with_details,
+)
+from millstream.jetstream.reading import Later
 from millstream.jetstream.stream_details import first_deleted, page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err
@@ -45,9 +55,6 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.stream import Stream
     from millstream.store.log import Log
-
-
-_COMPARED_AT_ONCE: Final = 10_000  # subjects, then others have their turn
 
 
 class StreamApi:
@@ -120,36 +127,56 @@ class StreamApi:
     def info(self, name: str, body: bytes) -> StreamInfoResponse | Steps:
         request = self._bodies.read_optional(body, StreamInfoRequest)
         stream = self._account.stream(name)
-        if request.subjects_filter:
-            return self._info_with_subjects(stream, request)
-        return self._info_response(stream, request)
+        if request.subjects_filter or request.deleted_details:
+            return self._info_with_details(stream, request)
+        return self._info_response(stream)
 
-    def _info_response(self, stream: Stream, request: StreamInfoRequest) -> StreamInfoResponse:
+    def _info_response(self, stream: Stream) -> StreamInfoResponse:
         info = self._info(stream, domain=True)
         info.cluster = ClusterInfo(leader=self._server_name)
-        if request.deleted_details:
-            info.state.deleted = first_deleted(stream.log)
         return StreamInfoResponse(info=info)
 
-    def _info_with_subjects(self, stream: Stream, request: StreamInfoRequest) -> Steps:
-        offset = max(request.offset, 0)
-        page, total = yield from page_of_subjects(stream.log, request.subjects_filter.encode(), offset)
-        response = self._info_response(stream, request)
-        if total and response.info is not None:
-            response.info.state.subjects = page
+    def _info_with_details(self, stream: Stream, request: StreamInfoRequest) -> Steps:
+        offset, wanted = max(request.offset, 0), request.subjects_filter.encode()
+        subjects, total = b"", 0
+        if wanted:
+            gathering = page_of_subjects(stream.log, wanted, offset)
+            subjects, total = yield from self._while_there(stream, gathering)
+        deleted = b""
+        if request.deleted_details:
+            missing = yield from self._while_there(stream, first_deleted(stream.log))
+            deleted = yield from numbered(missing)
+        response = self._info_response(stream)
+        assert response.info is not None
+        if total:
             response.total, response.offset, response.limit = total, offset, SUBJECTS_PER_PAGE
-        return response
+        if subjects:
+            response.info.state.subjects = SUBJECTS_MARK
+        if deleted:
+            response.info.state.deleted = DELETED_MARK
+        return with_details(response, subjects, deleted)
+
+    def _while_there(self, stream: Stream, pieces: Pieces[Result]) -> Pieces[Result]:
+        """The same work; ApiError when the stream is deleted meanwhile."""
+        while True:
+            try:
+                items = next(pieces)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield items
+            if self._account.streams.get(stream.name) is not stream:
+                raise ApiError(Err.STREAM_NOT_FOUND)
 
     def names(self, _: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamNamesRequest)
         return self._names(request)
 
     def _names(self, request: StreamNamesRequest) -> Steps:
-        found = yield from self._matching(request.subject)
-        offset = min(max(request.offset, 0), len(found))
-        page = [stream.name for stream in found[offset : offset + NAMES_PER_PAGE]]
+        offset = max(request.offset, 0)
+        page, total = yield from self._matching(request.subject, offset, NAMES_PER_PAGE)
         return StreamNamesResponse(
-            total=len(found), offset=offset, limit=NAMES_PER_PAGE, streams=page or None
+            total=total, offset=min(offset, total), limit=NAMES_PER_PAGE, streams=page or None
         )
 
     def page(self, _: str, body: bytes) -> Steps:
@@ -157,28 +184,49 @@ class StreamApi:
         return self._page(request)
 
     def _page(self, request: StreamListRequest) -> Steps:
-        found = yield from self._matching(request.subject)
-        offset = min(max(request.offset, 0), len(found))
-        shown = found[offset : offset + INFOS_PER_PAGE]
-        page = [self._info(stream, domain=True, decorate=False) for stream in shown]
-        return StreamListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, streams=page)
+        offset = max(request.offset, 0)
+        page, total = yield from self._matching(request.subject, offset, INFOS_PER_PAGE)
+        answer = StreamListResponse(total=total, offset=min(offset, total), limit=INFOS_PER_PAGE)
+        return (yield from listed(answer, "streams", self._infos(page)))
 
-    def _matching(self, subject: str) -> Generator[None, None, list[Stream]]:
-        """All streams, or those that take a subject, by name; in steps, since each may have thousands."""
-        streams = [self._account.streams[name] for name in sorted(self._account.streams)]
-        if not subject:
-            return streams
+    def _infos(self, names: list[str]) -> Iterator[StreamInfo | None]:
+        """Of the streams of these names; None for those that have gone."""
+        for name in names:
+            stream = self._account.streams.get(name)
+            yield None if stream is None else self._info(stream, domain=True, decorate=False)
+
+    def _matching(self, subject: str, offset: int, count: int) -> Pieces[tuple[list[str], int]]:
+        """A page of the streams, or of those that take a subject, by name; and how many there are in all."""
         wanted = subject.encode()
-        found = []
+        found: SortedPage[str] = SortedPage(offset, count)
+        batch: list[str] = []
         compared = 0
-        for stream in streams:
-            if any(collide(own.encode(), wanted) for own in stream.config.subjects):
-                found.append(stream)
-            compared += len(stream.config.subjects)
-            if compared > _COMPARED_AT_ONCE:
+        for name in list(self._account.streams):
+            if wanted:
+                takes, looked_at = yield from self._takes(name, wanted)
+                compared += looked_at
+            if not wanted or takes:
+                batch.append(name)
+            compared += 1
+            if compared >= AT_ONCE:
+                found.add(batch)
+                yield compared
+                batch, compared = [], 0
+        found.add(batch)
+        return [name for chunk in found.chunks() for name in chunk], found.total
+
+    def _takes(self, name: str, wanted: bytes) -> Pieces[tuple[bool, int]]:
+        """Whether a stream takes a subject, and how many of its own were looked at since the last piece."""
+        stream = self._account.streams.get(name)
+        compared = 0
+        for own in stream.config.subjects if stream is not None else ():
+            if collide(own.encode(), wanted):
+                return True, compared
+            compared += 1
+            if compared == AT_ONCE:
+                yield compared
                 compared = 0
-                yield
-        return found
+        return False, compared
 
     def _info(self, stream: Stream, *, domain: bool = False, decorate: bool = True) -> StreamInfo:
         config = stream_config.decorated(stream.config, self._server_version) if decorate else stream.config
@@ -194,15 +242,14 @@ class StreamApi:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def purge(self, name: str, body: bytes) -> StreamPurgeResponse:
+    def purge(self, name: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamPurgeRequest)
         if request.seq and request.keep:
             raise ApiError(Err.BAD_REQUEST)
         stream = self._account.stream(name)
         if stream.config.sealed:
             raise ApiError(Err.STREAM_SEALED)
-        purged = stream.purge(request.filter.encode() or None, request.seq, request.keep)
-        return StreamPurgeResponse(success=True, purged=purged)
+        return _purged(stream, request)
 
     def get(self, name: str, body: bytes) -> MsgGetResponse | Later:
         if is_empty(body):
@@ -233,6 +280,11 @@ class StreamApi:
         else:
             stream.log.erase(request.seq)
         return MsgDeleteResponse(success=True)
+
+
+def _purged(stream: Stream, request: StreamPurgeRequest) -> Steps:
+    purged = yield from stream.purge_in_steps(request.filter.encode() or None, request.seq, request.keep)
+    return StreamPurgeResponse(success=True, purged=purged)
 
 
 def _contradicts_itself(request: MsgGetRequest) -> bool:

@@ -7,8 +7,9 @@ Not here: what is really stored, which is checked when messages arrive.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jsapi.enums import StorageType
@@ -19,8 +20,7 @@ _NO_LIMIT: Final = 2**63 - 1
 _UNLIMITED: Final = AccountJetStreamOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLimits:
+class StreamLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What bounds the configuration of a stream.  Sizes are bytes."""
 
     account: AccountJetStreamOptions = _UNLIMITED

@@ -1,53 +1,52 @@
 """What STREAM.INFO tells on request: subjects with their counts, and sequences that are gone.
 
-There may be millions of either, and everybody waits for the loop.  Subjects are gathered in steps, between
-which others have their turn; of the sequences that are gone, the first ones are told.
+There may be millions of either, so they are gathered in pieces (see ``base.slices``).  Of the subjects a page
+is told, of the sequences that are gone the first ones.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.slices import Pieces
+from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.jetstream.long_answers import counted
 from millstream.jsapi.limits import DELETED_LISTED, SUBJECTS_PER_PAGE
 
 if TYPE_CHECKING:
     from millstream.store.log import Log
+    from millstream.store.segment import Segment
 
-_AT_ONCE: Final = 20_000  # subjects of a step: some ten milliseconds
+_ORDINALS_AT_ONCE: Final = 128  # messages of a segment that a piece of the search looks at
 _MOST_TABLES: Final = 16  # segments whose tables are looked at
 
 
-def page_of_subjects(
-    log: Log, pattern: bytes, offset: int
-) -> Generator[None, None, tuple[dict[str, int], int]]:
+def page_of_subjects(log: Log, pattern: bytes, offset: int) -> Pieces[tuple[bytes, int]]:
     """Subjects under `pattern` with their counts, sorted, from `offset` on; and how many there are in all.
 
-    Every step sorts some of them; at the end the sorted parts are merged as far as they are asked for.
+    They are the members of a JSON object (see ``long_answers.counted``).  Messages may come and go meanwhile;
+    whether the subjects of those are found is open.
     """
+    page: SortedPage[bytes] = SortedPage(offset, SUBJECTS_PER_PAGE)
     found = log.index.match(pattern)
-    parts: list[list[tuple[str, int]]] = []
-    total = 0
-    while part := [
-        (subject.decode(errors="replace"), node.count) for subject, node in itertools.islice(found, _AT_ONCE)
-    ]:
-        part.sort()
-        parts.append(part)
-        total += len(part)
-        if len(part) == _AT_ONCE:
-            yield
-    merged = itertools.islice(heapq.merge(*parts), offset, offset + SUBJECTS_PER_PAGE)
-    page: dict[str, int] = {}
-    while chunk := dict(itertools.islice(merged, _AT_ONCE)):
-        page.update(chunk)
-        if len(chunk) == _AT_ONCE:
-            yield
-    return page, total
+    while batch := [subject for subject, _ in itertools.islice(found, AT_ONCE)]:
+        page.add(batch)
+        yield len(batch)
+    parts: list[bytes] = []
+    for chunk in page.chunks():
+        parts.append(counted(_counts(log, chunk)))
+        yield len(chunk)
+    return b"".join(parts), page.total
 
 
-def first_deleted(log: Log) -> list[int]:
+def _counts(log: Log, subjects: list[bytes]) -> dict[str, int]:
+    """How many messages each has; without those that have none any more."""
+    found = ((subject, log.index.find(subject)) for subject in subjects)
+    return {subject.decode(errors="replace"): node.count for subject, node in found if node is not None}
+
+
+def first_deleted(log: Log) -> Pieces[list[int]]:
     """Sequences between the first and the last message that are not there: the first DELETED_LISTED.
 
     Segments in which nothing is missing are passed over; of the others at most _MOST_TABLES are looked at.
@@ -66,22 +65,32 @@ def first_deleted(log: Log) -> list[int]:
             looked_at += 1
             if looked_at > _MOST_TABLES:
                 break
-            log.load(segment)
-            ordinal = segment.next_live(segment.first_not_below(expected))
-            while ordinal < segment.count and len(missing) < DELETED_LISTED:
-                seq = segment.seq_at(ordinal)
-                _add_gap(missing, expected, seq)
-                expected = seq + 1
-                ordinal = segment.next_live(ordinal + 1)
+            expected = yield from _gaps_of(log, segment, expected, missing)
         elif whole:
             expected = segment.last_seq + 1
         if len(missing) >= DELETED_LISTED:
             return missing
         _add_gap(missing, expected, segment.last_seq + 1)
         expected = max(expected, segment.last_seq + 1)
+        yield 1
     else:
         _add_gap(missing, expected, log.last_seq + 1)
     return missing
+
+
+def _gaps_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> Pieces[int]:
+    """Add what is missing in a segment from `expected` on; returns what is expected behind it."""
+    while len(missing) < DELETED_LISTED and log.segment_of(expected) is segment:  # it may go meanwhile
+        ordinal = segment.next_live(segment.first_not_below(expected))
+        for _ in range(_ORDINALS_AT_ONCE):
+            if ordinal >= segment.count or len(missing) >= DELETED_LISTED:
+                return expected
+            seq = segment.seq_at(ordinal)
+            _add_gap(missing, expected, seq)
+            expected = seq + 1
+            ordinal = segment.next_live(ordinal + 1)
+        yield _ORDINALS_AT_ONCE
+    return expected
 
 
 def _add_gap(missing: list[int], start: int, end: int) -> None:

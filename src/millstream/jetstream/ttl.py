@@ -200,14 +200,10 @@ class Expiry:
         stream = self._stream
         if not stream.config.subject_delete_marker_ttl:
             return None
-        segment = stream.log.segment_of(seq)
-        ordinal = segment.ordinal_of(seq) if segment is not None else -1
-        if segment is None or ordinal < 0:
-            return None
-        subject = segment.subject_at(ordinal)
-        node = stream.log.index.find(subject)
+        subject = stream.log.subject_of(seq)
+        node = stream.log.index.find(subject) if subject is not None else None
         if node is None or node.count > 1:
             return None
-        if segment.has_headers(ordinal) and stream.log.get(seq, self._record):
+        if stream.log.has_headers(seq) and stream.log.get(seq, self._record):
             return None if is_marker(self._record.headers()) else subject
         return subject

@@ -26,6 +26,7 @@ from millstream.jsapi.json_text import (
     read_each,
     read_one,
 )
+from millstream.jsapi.plain_json import read_plain
 
 Kind = TypeVar("Kind", bound=Struct)
 
@@ -64,6 +65,9 @@ def escape_html(json: bytes) -> bytes:
 
 def decode_strict(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
     """What `text` says, or JsonError, also for more than `most` values; an empty text says nothing."""
+    plain = read_plain(text, kind)
+    if plain is not None:
+        return kind(**plain)
     struct = kind()
     try:
         for value in read_each(text, most):
@@ -80,6 +84,9 @@ def decode_lenient(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STR
 
     That is one which holds at most `most`.
     """
+    plain = read_plain(text, kind)
+    if plain is not None:
+        return kind(**plain)
     struct = kind()
     try:
         reader_of_struct(kind).fill(Walk(kind, strict=False), read_one(text, most), struct, ())

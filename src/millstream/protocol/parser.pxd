@@ -9,6 +9,14 @@ cdef int _LINE_TOO_LONG
 cdef int _PAYLOAD_TOO_BIG
 cdef int _CONNECT_WANTED
 cdef int _BAD_BODY
+cdef int _CONNECT
+cdef int _SUB
+cdef int _UNSUB
+cdef int _PING
+cdef int _PONG
+cdef int _INFO
+cdef int _OK
+cdef int _ERR
 cdef unsigned char _TAB
 cdef unsigned char _LF
 cdef unsigned char _CR
@@ -68,6 +76,7 @@ cdef class Parser:
     @cython.locals(p="const unsigned char*", s="const unsigned char*", i=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t)
     cpdef bint subject_is(self, bytes subject)
     cpdef bytes argument(self)
+    cpdef bytes line(self)
     cpdef bint has_rest(self)
     cpdef bint body_is_cut(self)
 
@@ -90,6 +99,8 @@ cdef class Parser:
     cdef int _control(self, Py_ssize_t i) except? -1
     @cython.locals(index=Py_ssize_t, seen=int, wanted=int)
     cdef int _keyword(self, Py_ssize_t i, bytes word) except? -1
+    @cython.locals(p="const char*", at="const char*")
+    cdef Py_ssize_t _find(self, int byte, Py_ssize_t start, Py_ssize_t end) except? -2
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, word_end=Py_ssize_t, found=int, ignored=bint)
     cdef int _line(self, Py_ssize_t i, bytes word, int op) except? -1
 

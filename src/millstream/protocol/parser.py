@@ -31,7 +31,7 @@ import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.libc.string import memchr, memcpy
 
 
 class Op(IntEnum):
@@ -66,6 +66,14 @@ _LINE_TOO_LONG = Op.LINE_TOO_LONG
 _PAYLOAD_TOO_BIG = Op.PAYLOAD_TOO_BIG
 _CONNECT_WANTED = Op.CONNECT_WANTED
 _BAD_BODY = Op.BAD_BODY
+_CONNECT = Op.CONNECT
+_SUB = Op.SUB
+_UNSUB = Op.UNSUB
+_PING = Op.PING
+_PONG = Op.PONG
+_INFO = Op.INFO
+_OK = Op.OK
+_ERR = Op.ERR
 
 _TAB = ord("\t")
 _LF = ord("\n")
@@ -247,6 +255,10 @@ class Parser:
         """The argument line of the operation just parsed."""
         return self._buf[self.argument_start : self.argument_end]
 
+    def line(self) -> bytes:
+        """Return the memory that `argument_start` and `argument_end` speak about."""
+        return self._buf
+
     def has_rest(self) -> bool:
         """Whether unparsed bytes are left (a frame cut short, or a parser that was stopped)."""
         return self._position < self._end or self._missing > 0 or self._taken < len(self._chunk)
@@ -377,7 +389,7 @@ class Parser:
 
     def _end_of_arguments(self, start: int, line_end: int) -> int:
         """The end of arguments that begin at `start`, before the LF at `line_end`."""
-        return line_end - 1 if self._buf.find(b"\r", start + 1, line_end) > 0 else line_end
+        return line_end - 1 if self._find(_CR, start + 1, line_end) > 0 else line_end
 
     def _keep_word(self, word_end: int) -> int:
         """All behind the word means nothing: drop it, so that an endless line costs nothing."""
@@ -412,25 +424,25 @@ class Parser:
         second = self._buf[i + 1] | _LOWER if i + 1 < self._end else 0
         if first == 0x70:  # p
             if second == 0x69:  # i
-                return self._line(i, b"ping", Op.PING)
+                return self._line(i, b"ping", _PING)
             if second == 0x6F:  # o
-                return self._line(i, b"pong", Op.PONG)
+                return self._line(i, b"pong", _PONG)
             return self._keyword(i, b"pub ") if self._keyword(i, b"pub ") < 0 else _NEED_MORE
         if first == 0x68:  # h
             found = self._keyword(i, b"hpub ")
             return self._publish(i + 5, True) if found > 0 else found
         if first == 0x73:  # s
-            return self._line(i, b"sub ", Op.SUB)
+            return self._line(i, b"sub ", _SUB)
         if first == 0x75:  # u
-            return self._line(i, b"unsub ", Op.UNSUB)
+            return self._line(i, b"unsub ", _UNSUB)
         if first == 0x63:  # c
-            return self._line(i, b"connect", Op.CONNECT)
+            return self._line(i, b"connect", _CONNECT)
         if first == 0x69:  # i
-            return self._line(i, b"info", Op.INFO)
+            return self._line(i, b"info", _INFO)
         if self._buf[i] == 0x2B:  # +
-            return self._line(i, b"+ok", Op.OK)
+            return self._line(i, b"+ok", _OK)
         if self._buf[i] == 0x2D:  # -
-            return self._line(i, b"-err ", Op.ERR)
+            return self._line(i, b"-err ", _ERR)
         return _UNKNOWN
 
     def _keyword(self, i: int, word: bytes) -> int:
@@ -447,17 +459,27 @@ class Parser:
                 return _UNKNOWN
         return 1
 
+    def _find(self, byte: int, start: int, end: int) -> int:
+        """Return where `byte` is, from `start` on and before `end`; -1 if it is not there."""
+        if not cython.compiled:
+            return self._buf.find(byte, start, end)
+        if start >= end:
+            return -1
+        p = PyBytes_AS_STRING(self._buf)
+        at = cython.cast("const char*", memchr(p + start, byte, end - start))
+        return -1 if at == cython.NULL else at - p
+
     def _line(self, i: int, word: bytes, op: int) -> int:
         found = self._keyword(i, word)
         if found <= 0:
             return found
         start = i + len(word)
         word_end = start
-        ignored = op == Op.PING or op == Op.PONG or op == Op.OK
+        ignored = op == _PING or op == _PONG or op == _OK
         if not ignored:
             while start < self._end and (self._buf[start] == _SPACE or self._buf[start] == _TAB):
                 start += 1
-        end = self._buf.find(b"\n", start if ignored else start + 1, self._end)
+        end = self._find(_LF, start if ignored else start + 1, self._end)
         if end < 0:
             if ignored or start == self._end:
                 return self._keep_word(word_end)

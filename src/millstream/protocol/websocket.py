@@ -17,9 +17,10 @@ Not here:     the HTTP upgrade and who decides what was negotiated (broker.webso
 """
 
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.protocol.masking import unmask
@@ -62,22 +63,19 @@ class CloseStatus(IntEnum):
     TLS_HANDSHAKE = 1015
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True):
     """The peer wants a pong with the same payload."""
 
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """The peer closes; `reply` is the frame that answers it."""
 
     reply: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """The peer broke the rules; send a close frame with this status and text, then hang up."""
 
     status: CloseStatus

@@ -5,36 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import logging
-import os
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from millstream.base.descriptors import raise_soft_limit
 from millstream.base.errors import MillstreamError
-from millstream.base.reasons import file_reason, system_reason
+from millstream.base.heap import keep_freed_memory
+from millstream.base.reasons import system_reason
 from millstream.config.options import ServerOptions
-from millstream.config.reload import Area, ReloadPlan
 from millstream.server import logs
+from millstream.server.collector import Collector, limit_pauses
 from millstream.server.loop import new_event_loop
-from millstream.server.reload import reload_configuration
 from millstream.server.server import Server
 
-_log = logging.getLogger("millstream.server")
+if TYPE_CHECKING:
+    from millstream.config.reload import ReloadPlan
 
-# Objects are freed by reference counting on the path of a message; collecting cycles seldom keeps
-# pauses away from it.
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
+_log = logging.getLogger("millstream.server")
 
 # How long a thread that commits waits for the interpreter while messages are handled: Python's own 5 ms would
 # be most of the time to an acknowledgement.
 _SWITCH_INTERVAL_S: Final = 0.0001
-
-_LONGEST_PID: Final = 20  # bytes
 
 
 def run(options: ServerOptions) -> int:
@@ -44,8 +37,9 @@ def run(options: ServerOptions) -> int:
     """
     handler = logs.set_up(options.log)
     raise_soft_limit()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    gc.enable()
+    gc.freeze()  # what was imported stays: collections need not look at it
+    limit_pauses()
+    keep_freed_memory()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
@@ -58,7 +52,6 @@ def run(options: ServerOptions) -> int:
         _log.critical("%s", system_reason(error))
         return 1
     finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
         _ignore_signals()
         loop.close()
         logs.take_down(handler)
@@ -66,17 +59,27 @@ def run(options: ServerOptions) -> int:
 
 async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
     server = Server(options=options)
-    with _pid_file(options.process.pid_file):
+    server.imports_later = True
+    process = options.process
+    with contextlib.ExitStack() as files:
+        if process.pid_file:
+            from millstream.server.process_files import pid_file
+
+            files.enter_context(pid_file(process.pid_file))
         starting = asyncio.ensure_future(server.start())
         stop_wanted = _handle_signals(server, handler, starting)
         try:
             await starting
         except asyncio.CancelledError:
             return 0  # by a signal
+        Collector(server.broker.turns).start()
         if stop_wanted.is_set():
             server.request_stop()
-        with _ports_file(server, options.process.ports_file_dir):
-            await server.wait_stopped()
+        if process.ports_file_dir:
+            from millstream.server.process_files import ports_file
+
+            files.enter_context(ports_file(server, process.ports_file_dir))
+        await server.wait_stopped()
     return 0
 
 
@@ -114,6 +117,8 @@ def _handle_signals(
         _log.info('Trapped "hangup" signal')
         if not starting.done():
             return  # it reads the file that there is
+        from millstream.server.reload import reload_configuration
+
         try:
             reload_configuration(server)
         except MillstreamError as error:
@@ -121,6 +126,8 @@ def _handle_signals(
 
     def change_logs(plan: ReloadPlan) -> None:
         nonlocal handler
+        from millstream.config.reload import Area
+
         if Area.LOG in plan.areas or Area.TRACE in plan.areas:
             try:
                 old, handler = handler, logs.set_up(plan.options.log)
@@ -143,53 +150,3 @@ def _ignore_signals() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         asyncio.get_event_loop().remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
-
-
-@contextlib.contextmanager
-def _pid_file(path: str) -> Iterator[None]:
-    """Write the process id to a file, in place of nothing but another process id; remove it in the end."""
-    if not path:
-        yield
-        return
-    file, mine = Path(path), str(os.getpid())
-    try:
-        if file.exists() and not _is_pid(file):
-            raise MillstreamError(
-                f"Could not write pidfile: {path}: it holds something else than a process id"
-            )
-        file.write_text(mine)
-    except OSError as error:
-        raise MillstreamError(f"Could not write pidfile: {path}: {file_reason(error)}") from error
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            if (
-                file.is_file() and file.read_bytes() == mine.encode()
-            ):  # not that of a server that came after us
-                file.unlink()
-
-
-def _is_pid(path: Path) -> bool:
-    with path.open("rb") as file:
-        text = file.read(_LONGEST_PID + 1)
-    return len(text) <= _LONGEST_PID and (not text or text.strip().isdigit())
-
-
-@contextlib.contextmanager
-def _ports_file(server: Server, folder: str) -> Iterator[None]:
-    """`<program>_<pid>.ports`, where tools look up ports that the system picked."""
-    if not folder:
-        yield
-        return
-    name = Path(sys.argv[0]).name if sys.argv[0] else "millstream"
-    path = Path(folder) / f"{name}_{os.getpid()}.ports"
-    try:
-        path.write_text(json.dumps(server.ports()))
-    except OSError as error:  # no reason to turn clients away
-        _log.error("Error writing ports file (%s): %s", path, file_reason(error))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)

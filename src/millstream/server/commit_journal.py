@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.server")
 
 Done = Callable[[Exception | None], None]
-Turn = Callable[..., None]  # calls back, and sends what that left to be sent
+Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
 Submit = Callable[[Callable[[], None], Done], None]
+
+_COMMITS_ENDED: Final = "commits ended"
 
 SIZE: Final = 32 * 1024 * 1024  # of a journal
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
@@ -196,7 +198,7 @@ class CommitJournal:
         try:
             self._submit(taken.job.run, taken.done)
         except Exception as error:
-            self._loop.call_soon(self._run_turn, taken.done, error)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, taken.done, error)
 
     def _write(self, journal: _Journal) -> None:
         self._order += 1
@@ -222,7 +224,7 @@ class CommitJournal:
     def _readable(self) -> None:
         if self._writer is not None and self._writer.collect():
             self._batch_ended()
-            self._run_turn(self._end_some)
+            self._run_turn(_COMMITS_ENDED, self._end_some)
 
     def _batch_ended(self) -> None:
         """Note how a batch went, and begin the next; the ends of its commits follow, some at a time."""
@@ -251,7 +253,7 @@ class CommitJournal:
                 break
         self.ending = False
         if self._ending:
-            self._loop.call_soon(self._run_turn, self._end_some)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
 
     def _end_one(self) -> Done:
         taken = self._ending.popleft()
@@ -266,7 +268,7 @@ class CommitJournal:
     def _go_on(self) -> None:
         """Wait for what is under way."""
         if self._ending:
-            self._loop.call_soon(self._run_turn, self._end_one(), None)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_one(), None)
         elif self._running:
             assert self._writer is not None
             if self._writer.wait():

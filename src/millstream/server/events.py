@@ -16,18 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
+from millstream.base.slices import finish
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.observer import Observer
 from millstream.broker.options import GLOBAL_ACCOUNT
-from millstream.server.system_messages import (
-    account_connections,
-    connect_event,
-    disconnect_event,
-    trace_message,
-)
+from millstream.server.monitor.totals import Traffic, account_traffic
 from millstream.server.system_outbox import Outbox
 from millstream.server.system_requests import SystemRequests
-from millstream.server.system_statsz import StatszMessage, statistics
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,10 +32,13 @@ if TYPE_CHECKING:
     from millstream.broker.message_trace import MessageTrace
     from millstream.config.reload import ReloadPlan
     from millstream.server.server import Server
+    from millstream.server.system_messages import ServerInfo
 
 _FIRST_STATSZ_S: Final = 0.25
 _STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one goes on
 _ACCOUNT_INTERVAL_S: Final = 30.0  # between counts of an account in which nothing happens
+_FEW_CLIENTS: Final = 256  # whose traffic is summed up for every event
+_SUM_INTERVAL_S: Final = 1.0  # between sums over more of them
 
 
 class SystemEvents(Observer):
@@ -107,7 +105,7 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             b"$SYS.ACCOUNT.%b.CONNECT" % connection.account.name.encode(),
-            lambda info: connect_event(info, connection),
+            lambda info: _connect_event(info, connection),
         )
 
     def client_moved(self, connection: Connection, previous: Account) -> None:
@@ -122,7 +120,7 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             b"$SYS.ACCOUNT.%b.DISCONNECT" % connection.account.name.encode(),
-            lambda info: disconnect_event(info, connection, reason.value),
+            lambda info: _disconnect_event(info, connection, reason),
         )
 
     def authentication_failed(self, connection: Connection) -> None:
@@ -132,10 +130,12 @@ class SystemEvents(Observer):
         self._outbox.announce(
             account,
             self._server_subject("CLIENT.AUTH.ERR"),
-            lambda info: disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE.value),
+            lambda info: _disconnect_event(info, connection, CloseReason.AUTHENTICATION_FAILURE),
         )
 
     def message_traced(self, account: Account, dest: bytes, trace: MessageTrace) -> None:
+        from millstream.server.system_messages import trace_message
+
         document = trace_message(self._outbox.server_info(), trace)
         self._outbox.answer(account, dest, document, trace.encoding)
 
@@ -147,11 +147,11 @@ class SystemEvents(Observer):
         self._statsz_timer = self._broker.turns.later(delay, self._beat)
         account = self._broker.system_account
         if account is not None:
-            self._outbox.announce(
-                account,
-                self._server_subject("STATSZ"),
-                lambda info: StatszMessage(server=info, statsz=statistics(self._server)),
-            )
+            subject = self._server_subject("STATSZ")
+            if self._outbox.is_heard(account, subject):
+                from millstream.server.system_statsz import statsz
+
+                self._outbox.announce_in_slices("heartbeat", account, subject, statsz(self._server))
 
     def _count_changed(self, account: Account) -> None:
         if account.name == GLOBAL_ACCOUNT:  # where clients are before we know them
@@ -176,6 +176,8 @@ class AccountCount:
         self._subjects = (b"$SYS.SERVER.ACCOUNT.%b.CONNS" % name, b"$SYS.ACCOUNT.%b.SERVER.CONNS" % name)
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._sum = Traffic(0, 0, 0, 0)
+        self._old_at = 0.0  # when the sum over many clients is made anew
 
     def changed(self) -> None:
         """Tell now, and again when it has been quiet for a while."""
@@ -187,9 +189,24 @@ class AccountCount:
             event_id = nuid()  # one event, on two subjects
             for subject in self._subjects:
                 self._outbox.announce(
-                    system, subject, lambda info: account_connections(info, self._account, event_id)
+                    system,
+                    subject,
+                    lambda info: _account_connections(info, self._account, self._traffic(), event_id),
                 )
         # The timer is left alone and looks at the time itself: setting it for each client would cost more.
+
+    def _traffic(self) -> Traffic:
+        """What the clients did; of many it is summed up now and then, not for each that comes or goes."""
+        if len(self._account.connections) <= _FEW_CLIENTS:
+            self._summed_up(finish(account_traffic(self._account)), None)
+        elif self._broker.now() >= self._old_at:
+            self._old_at = self._broker.now() + _SUM_INTERVAL_S
+            self._outbox.in_slices("account traffic", account_traffic(self._account), self._summed_up)
+        return self._sum
+
+    def _summed_up(self, traffic: Traffic | None, _: Exception | None) -> None:
+        if traffic is not None:
+            self._sum = traffic
 
     def _beat(self) -> None:
         self._timer = None
@@ -202,3 +219,24 @@ class AccountCount:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+# What makes the documents is imported with the first that somebody listens to: a server starts without it.
+
+
+def _connect_event(info: ServerInfo, connection: Connection) -> object:
+    from millstream.server.system_messages import connect_event
+
+    return connect_event(info, connection)
+
+
+def _disconnect_event(info: ServerInfo, connection: Connection, reason: CloseReason) -> object:
+    from millstream.server.system_messages import disconnect_event
+
+    return disconnect_event(info, connection, reason.value)
+
+
+def _account_connections(info: ServerInfo, account: Account, traffic: Traffic, event_id: str) -> object:
+    from millstream.server.system_messages import account_connections
+
+    return account_connections(info, account, traffic, event_id)

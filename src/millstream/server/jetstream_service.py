@@ -1,25 +1,27 @@
 """JetStream as a part of the server: started before clients come, stopped after the last is answered.
 
 Binds the engine to the broker's accounts, follows a reload of the configuration, and shows it to monitoring.
+The engine is imported when it is switched on: a server without it starts without importing it.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.clock import SystemClock
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import ExportKind, Import, MapDestination, SubjectMapping
-from millstream.config.reload import Area, ReloadPlan
-from millstream.jetstream.engine import Engine
 from millstream.jsapi.names import API_ALL, domain_mappings
-from millstream.server.jetstream_view import EngineView
-from millstream.server.jetstream_world import AccountWorld
-from millstream.server.workers import Workers
 
 if TYPE_CHECKING:
+    from millstream.config.reload import ReloadPlan
+    from millstream.jetstream.engine import Engine
     from millstream.jetstream.options import JetStreamOptions
+    from millstream.server.jetstream_view import EngineView
+    from millstream.server.jetstream_world import AccountWorld
     from millstream.server.server import Server
+    from millstream.server.workers import Workers
 
 _COMMITTING_THREADS: Final = 4  # one sync at a time is in flight per stream; more streams share these
 
@@ -32,13 +34,28 @@ class JetStreamService:
         self._clock = SystemClock()
         self._workers: Workers | None = None
         self.engine: Engine | None = None
-        self.view: EngineView | None = None
+        self._view: EngineView | None = None
+
+    @property
+    def view(self) -> EngineView | None:
+        """JetStream as monitoring sees it; None while it is off."""
+        if self._view is None and self.engine is not None:
+            from millstream.server.jetstream_view import EngineView
+
+            self._view = EngineView(self.engine)
+        return self._view
 
     def start(self) -> None:
         """Open the store, if JetStream is configured; StoreError if it cannot be used."""
         options = self._server.options.jetstream
         if not options.enabled:
             return
+        preparing = _prepare_folder(options.store_dir)
+        from millstream.jetstream.engine import Engine
+        from millstream.server.workers import Workers
+
+        if preparing is not None:
+            preparing.join()
         broker = self._server.broker
         self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run)
         self.engine = Engine(
@@ -62,11 +79,10 @@ class JetStreamService:
         )
         self._refuse_others(self.engine)
         broker.jetstream_domain = options.domain
-        self.view = EngineView(self.engine)
 
     def stop(self) -> None:
         """Make everything durable and close the store."""
-        self.view = None
+        self._view = None
         self._server.broker.jetstream_domain = None
         if self.engine is not None:
             self.engine.stop()
@@ -76,6 +92,8 @@ class JetStreamService:
             self._workers = None
 
     def _make_world(self, account: str) -> AccountWorld:
+        from millstream.server.jetstream_world import AccountWorld
+
         broker = self._server.broker
         assert self._workers is not None
         return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
@@ -106,6 +124,8 @@ class JetStreamService:
 
     def reload(self, plan: ReloadPlan) -> None:
         """Follow a configuration that changed."""
+        from millstream.config.reload import Area
+
         options = plan.options.jetstream
         if Area.JETSTREAM in plan.areas and (self.engine is not None) != options.enabled:
             self.stop()
@@ -114,6 +134,18 @@ class JetStreamService:
             self._map_domain(options)
             self.engine.reconfigure(options)
             self._refuse_others(self.engine)
+
+
+def _prepare_folder(store_dir: str) -> threading.Thread | None:
+    """Make a new folder durable in a thread, so that the engine is imported while the disk is at it."""
+    from millstream.jetstream import store_folder
+
+    thread = threading.Thread(target=store_folder.prepare, args=(store_dir,), name="millstream-folder")
+    try:
+        thread.start()
+    except RuntimeError:  # the system has no more of them: the engine does it
+        return None
+    return thread
 
 
 def _is_whole_api(imported: Import) -> bool:

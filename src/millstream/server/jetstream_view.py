@@ -6,6 +6,7 @@ configuration of streams) is written by its own encoder.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
+from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream.committer import DEFAULT_SYNC_INTERVAL_S
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import StorageType
@@ -20,15 +23,19 @@ from millstream.jsapi.limits import API_LEVEL
 from millstream.server.monitor.formats import nanoseconds, quoted, timestamp
 from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
 from millstream.server.monitor.jsz import ApiStats, JszOptions
+from millstream.server.monitor.rendering import Listing
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from millstream.jetstream.account import AccountJetStream
+    from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.engine import Engine
     from millstream.jetstream.stream import Stream
+    from millstream.server.monitor.exposition import Table
 
 _ACCOUNTS_PER_PAGE: Final = 1024
+_AT_ONCE: Final = 128  # streams of a piece of work
 _UNSIGNED: Final = 2**64  # the reference shows a limit of -1 as an unsigned number
 
 
@@ -78,8 +85,8 @@ class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     cluster: dict[str, str]
     config: msgspec.Raw | None = None
     state: msgspec.Raw
-    consumer_detail: list[msgspec.Raw] = []
-    direct_consumer_detail: list[msgspec.Raw] = []
+    consumer_detail: Listing | list[None] = []
+    direct_consumer_detail: Listing | list[None] = []
     mirror: msgspec.Raw | None = None
     sources: list[msgspec.Raw] = []
 
@@ -95,7 +102,7 @@ class Jsz(Stats, frozen=True, kw_only=True):
     consumers_leader: int | msgspec.UnsetType = msgspec.UNSET
     messages: int
     bytes: int
-    account_details: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    account_details: Listing | msgspec.UnsetType = msgspec.UNSET
     total: int
 
 
@@ -110,11 +117,18 @@ class EngineView:
     def varz(self) -> Varz:
         return Varz(config=self._config(), stats=self._stats(), limits=self._limits())
 
-    def jsz(self, options: JszOptions) -> Jsz:
+    def jsz(self, options: JszOptions) -> Pieces[Jsz]:
         engine = self._engine
-        streams = list(self._streams())
-        consumers = sum(stream.consumer_count for _, stream in streams)
+        streams = consumers = messages = size = 0
+        for stream in self._streams():
+            streams += 1
+            consumers += stream.consumer_count
+            messages += stream.log.messages
+            size += stream.bytes()
+            if streams % _AT_ONCE == 0:
+                yield _AT_ONCE
         leaders = options.raft  # of everything this server has, it is the leader
+        accounts = self._chosen(options)
         stats = msgspec.structs.asdict(self._stats())
         return Jsz(
             **stats,
@@ -122,19 +136,18 @@ class EngineView:
             now=timestamp(time.time_ns()),
             config=self._config(),
             limits=self._limits(),
-            streams=len(streams),
-            streams_leader=len(streams) if leaders and streams else msgspec.UNSET,
+            streams=streams,
+            streams_leader=streams if leaders and streams else msgspec.UNSET,
             consumers=consumers,
             consumers_leader=consumers if leaders and consumers else msgspec.UNSET,
-            messages=sum(stream.log.messages for _, stream in streams),
-            bytes=sum(stream.bytes() for _, stream in streams),
-            account_details=self._details(options) or msgspec.UNSET,
+            messages=messages,
+            bytes=size,
+            account_details=Listing(self._details(accounts, options)) if accounts else msgspec.UNSET,
             total=len(engine.accounts),
         )
 
     def account(self, account: str, options: JszOptions) -> dict[str, Any]:
-        streams = options.streams or options.consumer
-        return self._detail(self._engine.accounts[account], options, streams=streams)
+        return self._detail(self._engine.accounts[account], options)
 
     def _config(self) -> Config:
         options, resources = self._engine.options, self._engine.resources
@@ -182,22 +195,23 @@ class EngineView:
             ),
         )
 
-    def _details(self, options: JszOptions) -> list[dict[str, Any]]:
+    def _chosen(self, options: JszOptions) -> list[AccountJetStream]:
+        """The accounts that are shown in detail."""
         accounts = self._engine.accounts
-        streams = options.streams or options.consumer
         if options.account in accounts:
-            chosen = [accounts[options.account]]
-        elif options.accounts or (streams and not options.account):
-            limit = options.limit or _ACCOUNTS_PER_PAGE
-            chosen = [accounts[name] for name in sorted(accounts)]
-            if limit > 0:
-                start = max(options.offset, 0)
-                chosen = chosen[start : start + limit]
-        else:
-            chosen = []
-        return [self._detail(account, options, streams=streams) for account in chosen]
+            return [accounts[options.account]]
+        if not options.accounts and (options.account or not _shows_streams(options)):
+            return []
+        limit = options.limit or _ACCOUNTS_PER_PAGE
+        start = max(options.offset, 0)
+        chosen = [accounts[name] for name in sorted(accounts)]
+        return chosen[start : start + limit] if limit > 0 else chosen
 
-    def _detail(self, account: AccountJetStream, options: JszOptions, *, streams: bool) -> dict[str, Any]:
+    def _details(self, accounts: list[AccountJetStream], options: JszOptions) -> Iterator[dict[str, Any]]:
+        for account in accounts:
+            yield self._detail(account, options)
+
+    def _detail(self, account: AccountJetStream, options: JszOptions) -> dict[str, Any]:
         stats = Stats(
             memory=account.used(StorageType.MEMORY),
             storage=account.used(StorageType.FILE),
@@ -206,11 +220,15 @@ class EngineView:
             api=ApiStats(total=account.api_total, errors=account.api_errors),
         )
         detail = {"name": account.name, "id": account.name, **msgspec.structs.asdict(stats)}
-        if streams and account.streams:
-            detail["stream_detail"] = [
-                self._stream(account.streams[name], options) for name in sorted(account.streams)
-            ]
+        if _shows_streams(options) and account.streams:
+            detail["stream_detail"] = Listing(self._stream_details(account, options))
         return detail
+
+    def _stream_details(
+        self, account: AccountJetStream, options: JszOptions
+    ) -> Iterator[StreamDetail | None]:
+        for stream in _by_name(account):
+            yield None if stream is None else self._stream(stream, options)
 
     def _stream(self, stream: Stream, options: JszOptions) -> StreamDetail:
         mirror = stream.inflows.mirror()
@@ -220,32 +238,37 @@ class EngineView:
             cluster={"leader": self._engine.server_name},
             config=msgspec.Raw(encode(stream.config)) if options.config else None,
             state=msgspec.Raw(encode(stream.state())),
-            consumer_detail=_consumers(stream, options, direct=False),
-            direct_consumer_detail=_consumers(stream, options, direct=True),
+            consumer_detail=self._consumers(stream, options, direct=False),
+            direct_consumer_detail=self._consumers(stream, options, direct=True),
             mirror=msgspec.Raw(encode(mirror)) if mirror is not None else None,
             sources=[msgspec.Raw(encode(source)) for source in stream.inflows.sources()],
         )
 
-    def _streams(self) -> Iterator[tuple[AccountJetStream, Stream]]:
-        for account in self._engine.accounts.values():
-            for name in sorted(account.streams):
-                yield account, account.streams[name]
+    def _consumers(self, stream: Stream, options: JszOptions, *, direct: bool) -> Listing | list[None]:
+        """What is told about the stream's consumers, or about those of its mirrors and sources."""
+        if not options.consumer or (direct and not options.direct_consumer):
+            return []
+        chosen = [each for each in stream.consumers.values() if each.config.direct is direct]
+        return Listing(_consumer(each, options) for each in chosen) if chosen else []
+
+    def _streams(self) -> Iterator[Stream]:
+        """All streams that are there now."""
+        for account in list(self._engine.accounts.values()):
+            yield from list(account.streams.values())
 
     # -- /healthz ---------------------------------------------------------------------------------
 
-    def health(self, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
+    def health(self, options: HealthzOptions) -> Pieces[tuple[HTTPStatus, list[HealthError]]]:
         if options.js_enabled or options.js_enabled_only:
             return HTTPStatus.OK, []
         missing = self._missing(options)
         if missing is not None:
             return HTTPStatus.NOT_FOUND, [missing]
-        ill = [
-            problem
-            for account in self._engine.accounts.values()
-            if options.account in ("", account.name)
-            for problem in _problems(account)
-            if options.stream in ("", problem.stream)
-        ]
+        ill: list[HealthError] = []
+        for account in list(self._engine.accounts.values()):
+            if options.account in ("", account.name):
+                problems = yield from _problems(account)
+                ill += [problem for problem in problems if options.stream in ("", problem.stream)]
         return (HTTPStatus.SERVICE_UNAVAILABLE if ill else HTTPStatus.OK), ill
 
     def _missing(self, options: HealthzOptions) -> HealthError | None:
@@ -302,6 +325,12 @@ class EngineView:
             "Requests to the API that were refused.",
             value=stats.api.errors,
         )
+
+    def stream_metrics(self) -> Table:
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        from millstream.server.monitor.exposition import Table
+
         labels = ["account", "stream"]
         gauges = [
             GaugeMetricFamily(f"millstream_stream_{name}", text, labels=labels)
@@ -314,39 +343,64 @@ class EngineView:
                 ("read_only", "1 if the disk does not take writes."),
             )
         ]
-        for account, stream in self._streams():
-            log = stream.log
-            numbers = (
-                log.messages,
-                stream.bytes(),
-                log.first_seq,
-                log.last_seq,
-                stream.consumer_count,
-                stream.failure is not None,
-            )
-            for gauge, number in zip(gauges, numbers, strict=True):
-                gauge.add_metric([account.name, stream.name], float(number))
-        yield from gauges
+        return Table(gauges, labels, self._stream_rows())
+
+    def _stream_rows(self) -> Iterator[tuple[list[str], list[float]] | None]:
+        for account in list(self._engine.accounts.values()):
+            for stream in _by_name(account):
+                yield None if stream is None else ([account.name, stream.name], _numbers(stream))
 
 
-def _consumers(stream: Stream, options: JszOptions, *, direct: bool) -> list[msgspec.Raw]:
-    """What is told about the stream's consumers, or about those of its mirrors and sources."""
-    if not options.consumer or (direct and not options.direct_consumer):
-        return []
-    found = (each.info() for each in stream.consumers.values() if each.config.direct is direct)
+def _by_name(account: AccountJetStream) -> Iterator[Stream | None]:
+    """The streams of an account, by name; None while they are sorted, and for those that go meanwhile."""
+    names: SortedPage[str] = SortedPage()
+    unsorted = iter(list(account.streams))
+    while batch := list(itertools.islice(unsorted, AT_ONCE)):
+        names.add(batch)
+        yield None
+    for chunk in names.chunks():
+        for name in chunk:
+            yield account.streams.get(name)
+
+
+def _shows_streams(options: JszOptions) -> bool:
+    return options.streams or options.consumer
+
+
+def _numbers(stream: Stream) -> list[float]:
+    log = stream.log
     return [
-        msgspec.Raw(encode(info if options.config else msgspec.structs.replace(info, config=None)))
-        for info in found
+        float(number)
+        for number in (
+            log.messages,
+            stream.bytes(),
+            log.first_seq,
+            log.last_seq,
+            stream.consumer_count,
+            stream.failure is not None,
+        )
     ]
 
 
-def _problems(account: AccountJetStream) -> Iterator[HealthError]:
+def _consumer(consumer: Consumer, options: JszOptions) -> msgspec.Raw:
+    info = consumer.info()
+    return msgspec.Raw(encode(info if options.config else msgspec.structs.replace(info, config=None)))
+
+
+def _problems(account: AccountJetStream) -> Pieces[list[HealthError]]:
     """Streams that did not start, and those that can not be written."""
-    for name in sorted(account.unrecovered):
-        text = f"JetStream stream '{account.name} > {name}' could not be recovered"
-        yield HealthError(type=HealthErrorType.STREAM, account=account.name, stream=name, error=text)
-    for name in sorted(account.streams):
-        failure = account.streams[name].failure
-        if failure is not None:
-            text = f"JetStream stream '{account.name} > {name}' write error: {failure}"
-            yield HealthError(type=HealthErrorType.STREAM, account=account.name, stream=name, error=text)
+    texts = [
+        (name, f"JetStream stream '{account.name} > {name}' could not be recovered")
+        for name in sorted(account.unrecovered)
+    ]
+    failed: list[tuple[str, str]] = []
+    for count, stream in enumerate(list(account.streams.values()), start=1):
+        if stream.failure is not None:
+            text = f"JetStream stream '{account.name} > {stream.name}' write error: {stream.failure}"
+            failed.append((stream.name, text))
+        if count % _AT_ONCE == 0:
+            yield _AT_ONCE
+    return [
+        HealthError(type=HealthErrorType.STREAM, account=account.name, stream=name, error=text)
+        for name, text in (*texts, *sorted(failed))
+    ]

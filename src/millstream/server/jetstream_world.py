@@ -18,6 +18,8 @@ from millstream.broker.internal import (
 from millstream.broker.options import ConnectionType
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import Subscription
+from millstream.broker.watchdog import PART_S
+from millstream.jetstream.api import find_endpoint, name_of_endpoint
 from millstream.jetstream.ports import CommitJob, JournalOfCommits, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
 
+_TOKENS_NAMED: Final = 4  # of other requests: $JS.API.DIRECT.GET, $JS.API.CONSUMER.MSG
 _FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for what raised an exception
 
 
@@ -59,6 +62,9 @@ class AccountWorld:
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._broker.turns.soon(callback)
+
+    def in_turn(self, name: str, step: Callable[[], int]) -> None:
+        self._broker.turns.in_turn(name, step)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, done)
@@ -141,6 +147,8 @@ class AccountWorld:
         callback: Callable[[Request], None],
         queue: bytes | None,
     ) -> Subscription:
+        watchdog = self._broker.turns.watchdog
+
         def call(message: Message) -> None:
             client = None if message.source is OURSELVES else message.source
             request = Request(message.subject, message.reply, message.headers, message.payload, client)
@@ -152,8 +160,12 @@ class AccountWorld:
         def answer(request: Request) -> None:
             if subscription.closed:
                 return
+            began = watchdog.began()
             if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
                 self.answer(request, b"", headers=_FAILED)
+            took = watchdog.since(began)
+            if took > PART_S:
+                watchdog.part_ended(took, _name_of(request.subject))
 
         subscription = Subscription(kind(call), subject, queue, b"")
         return subscription
@@ -193,3 +205,11 @@ class AccountWorld:
             kind="Client",
             client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
         )
+
+
+def _name_of(subject: bytes) -> str:
+    """What the watchdog calls a request: without the names of streams and consumers."""
+    endpoint, _ = find_endpoint(subject)
+    if endpoint:
+        return name_of_endpoint(endpoint)
+    return "request " + ".".join(subject.decode(errors="replace").split(".")[:_TOKENS_NAMED])

@@ -1,8 +1,6 @@
 """Logging: nats-server's line format for people and scripts, or one JSON object per line."""
 
-import json
 import logging
-import logging.handlers
 import os
 import sys
 import time
@@ -58,6 +56,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
+        import json
+
         return json.dumps(entry, ensure_ascii=False)
 
 
@@ -89,6 +89,8 @@ def set_up(options: LogOptions) -> logging.Handler:
 
 
 def _file_handler(options: LogOptions) -> logging.Handler:
+    import logging.handlers
+
     try:
         return logging.handlers.RotatingFileHandler(
             options.file,

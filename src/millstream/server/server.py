@@ -9,14 +9,15 @@ Runs in the event loop it is started in.  ``BlockingServer`` brings a thread and
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 import random
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
+
+from msgspec.structs import replace
 
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
@@ -28,12 +29,15 @@ from millstream.broker.listener import Listener
 from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
 from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
-from millstream.config.reload import ReloadPlan
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
-from millstream.server.arrow import ArrowEndpoint
+from millstream.server import later
 from millstream.server.events import SystemEvents
 from millstream.server.jetstream_service import JetStreamService
-from millstream.server.monitor import Monitor
+
+if TYPE_CHECKING:
+    from millstream.config.reload import ReloadPlan
+    from millstream.server.arrow import ArrowEndpoint
+    from millstream.server.monitor.endpoint import Monitor
 
 _log = logging.getLogger("millstream.server")
 
@@ -63,12 +67,12 @@ class Server:
             options = load(config) if config is not None else ServerOptions()
             broker = options.broker
             if config is None:
-                broker = dataclasses.replace(broker, host=host, port=port if port else -1)
-            options = dataclasses.replace(options, broker=broker)
+                broker = replace(broker, host=host, port=port if port else -1)
+            options = replace(options, broker=broker)
             if monitor and not options.monitor.enabled:
-                options = dataclasses.replace(options, monitor=MonitorOptions(host=host, http_port=-1))
+                options = replace(options, monitor=MonitorOptions(host=host, http_port=-1))
             if store_dir is not None:
-                options = dataclasses.replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
+                options = replace(options, jetstream=_stored_in(os.fspath(store_dir), options))
         self.options = options
         self.started_ns = 0
         self.configured_ns = 0  # when the options in force were loaded
@@ -84,6 +88,8 @@ class Server:
         self._stopping: asyncio.Task[None] | None = None
         self._failed_to_start = False
         self._stopped: asyncio.Event
+        self.imports_later = False  # what ``later`` lists; the process that is a server sets it
+        self._watch_no_more: Callable[[], None]
 
     # -- where it is ------------------------------------------------------------------------------
 
@@ -155,10 +161,13 @@ class Server:
         self._stopping = self._listener = self._websocket = self._monitor = None
         self._failed_to_start = False
         self._stopped = asyncio.Event()
+        if not self.imports_later:
+            later.load([*later.needed_at_once(self.options), *later.needed_later(self.options)])
         self.started_ns = self.configured_ns = time.time_ns()
         self.broker = Broker(
             self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
         )
+        self._watch_no_more = self.broker.turns.watchdog.watch_collections()
         self._announce()
         self.events = SystemEvents(self)
         self.broker.observer = self.events
@@ -182,6 +191,8 @@ class Server:
                 "store_dir of millstream.Server"
             )
         _log.info("Server is ready")
+        if self.imports_later:
+            later.load_in_thread(self.options)
 
     def _announce(self) -> None:
         from millstream import BUILD, __version__
@@ -199,6 +210,8 @@ class Server:
 
     async def _start_monitor(self) -> None:
         if self.options.monitor.enabled:
+            from millstream.server.monitor.endpoint import Monitor
+
             self._monitor = Monitor(self, self.options.monitor)
             await self._monitor.start()
             _log.info("Starting %s monitor on %s", self._monitor.scheme, self._monitor.address)
@@ -207,6 +220,8 @@ class Server:
         """Serve streams as Arrow, if there are streams to serve."""
         options = self.options.arrow
         if self._arrow is None and options.enabled and self.jetstream.engine is not None:
+            from millstream.server.arrow import ArrowEndpoint
+
             endpoint = ArrowEndpoint(self, options)
             endpoint.start()
             self._arrow = endpoint
@@ -262,6 +277,7 @@ class Server:
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
+        self._watch_no_more()
         _log.log(level, "Server Exiting..")
         self._stopped.set()
 
@@ -328,7 +344,7 @@ class Server:
 
 def _stored_in(folder: str, options: ServerOptions) -> JetStreamOptions:
     accounts = options.jetstream.accounts or {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
-    return dataclasses.replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
+    return replace(options.jetstream, enabled=True, store_dir=folder, accounts=accounts)
 
 
 def _reachable(host: str) -> str:

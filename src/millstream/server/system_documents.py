@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.base.errors import MillstreamError
+from millstream.base.slices import Pieces
 from millstream.server.monitor.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -41,24 +42,24 @@ class NoAnswer(MillstreamError):
 class Document:
     """What can be asked for.
 
-    `build` gets the server, the options and the name of the account that it is about (empty: all);
-    a MillstreamError from it is told to the asker.
+    `build` gets the server, the options and the name of the account that it is about (empty: all), and does
+    its work in pieces (see ``base.slices``); a MillstreamError from it is told to the asker.
     """
 
     owner: str  # what complaints call the options
     options: type[msgspec.Struct]
-    build: Callable[[Server, Any, str], Any]
+    build: Callable[[Server, Any, str], Pieces[Any]]
 
 
-def _account_connz(server: Server, options: ConnzOptions, about: str) -> Any:
+def _account_connz(server: Server, options: ConnzOptions, about: str) -> Pieces[Any]:
     return connz(server, msgspec.structs.replace(options, account=about))
 
 
-def _account_subsz(server: Server, options: SubszOptions, about: str) -> Any:
+def _account_subsz(server: Server, options: SubszOptions, about: str) -> Pieces[Any]:
     return subsz(server, msgspec.structs.replace(options, account=about, subscriptions=True))
 
 
-def _account_jsz(server: Server, options: JszOptions, about: str) -> Any:
+def _account_jsz(server: Server, options: JszOptions, about: str) -> Pieces[Any]:
     view = jetstream_of(server)
     if view is None:
         raise BadRequest("jetstream not enabled")
@@ -66,27 +67,36 @@ def _account_jsz(server: Server, options: JszOptions, about: str) -> Any:
         raise BadRequest(f"account {quoted(about)} not found")
     if not view.account_enabled(about):
         raise BadRequest(f"account {quoted(about)} not jetstream enabled")
+    yield 1
     return view.account(about, options)
 
 
-def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Any:
+def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Pieces[Any]:
     if about:
         options = msgspec.structs.replace(options, accounts=[about])
-    document = account_statz(server, options)
+    document = yield from account_statz(server, options)
     if not document.account_statz and not options.include_unused:
         raise NoAnswer("no account that is in use")
     return document
+
+
+def _short(make: Callable[[Server], Any]) -> Callable[[Server, Any, str], Pieces[Any]]:
+    """A document that is as short with everything at once."""
+
+    def build(server: Server, _: Any, __: str) -> Pieces[Any]:
+        yield 1
+        return make(server)
+
+    return build
 
 
 SERVER_DOCUMENTS: Final = {
     "VARZ": Document("VarzEventOptions", NoOptions, lambda server, _options, _about: varz(server)),
     "CONNZ": Document("ConnzEventOptions", ConnzOptions, lambda server, options, _: connz(server, options)),
     "SUBSZ": Document("SubszEventOptions", SubszOptions, lambda server, options, _: subsz(server, options)),
-    "ROUTEZ": Document("RoutezEventOptions", NoOptions, lambda server, _options, _about: routez(server)),
-    "GATEWAYZ": Document(
-        "GatewayzEventOptions", NoOptions, lambda server, _options, _about: gatewayz(server)
-    ),
-    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "ROUTEZ": Document("RoutezEventOptions", NoOptions, _short(routez)),
+    "GATEWAYZ": Document("GatewayzEventOptions", NoOptions, _short(gatewayz)),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, _short(leafz)),
     "ACCOUNTZ": Document(
         "AccountzEventOptions", AccountzOptions, lambda server, options, _: accountz(server, options)
     ),
@@ -99,7 +109,7 @@ SERVER_DOCUMENTS: Final = {
 ACCOUNT_DOCUMENTS: Final = {
     "CONNZ": Document("ConnzEventOptions", ConnzOptions, _account_connz),
     "SUBSZ": Document("SubszEventOptions", SubszOptions, _account_subsz),
-    "LEAFZ": Document("LeafzEventOptions", NoOptions, lambda server, _options, _about: leafz(server)),
+    "LEAFZ": Document("LeafzEventOptions", NoOptions, _short(leafz)),
     "JSZ": Document("JszEventOptions", JszOptions, _account_jsz),
     "INFO": Document("AccInfoEventOptions", NoOptions, lambda server, _, about: account_info(server, about)),
     "STATZ": Document("AccountStatzEventOptions", AccountStatzOptions, _account_statz),

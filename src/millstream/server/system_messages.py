@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
     from millstream.broker.message_trace import MessageTrace
+    from millstream.server.monitor.totals import Traffic
 
 CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
@@ -177,13 +178,15 @@ def disconnect_event(server: ServerInfo, connection: Connection, reason: str) ->
     )
 
 
-def account_connections(server: ServerInfo, account: Account, event_id: str) -> AccountConnections:
+def account_connections(
+    server: ServerInfo, account: Account, traffic: Traffic, event_id: str
+) -> AccountConnections:
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
         id=event_id,
         timestamp=timestamp(time.time_ns()),
         server=server,
-        **msgspec.structs.asdict(account_stat(account)),
+        **msgspec.structs.asdict(account_stat(account, traffic)),
     )
 
 

@@ -1,23 +1,33 @@
-"""The server's own messages: signed with who it is, numbered, and encoded only for somebody."""
+"""The server's own messages: signed with who it is, numbered, and encoded only for somebody.
+
+What makes the documents is imported with the first one: a server starts without it.
+"""
 
 from __future__ import annotations
 
-import gzip
+import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base.complaints import Complaints
+from millstream.base.slices import Pieces, Result, finish
 from millstream.broker.info import SERVER_VERSION
-from millstream.server.monitor.formats import compact, timestamp
-from millstream.server.monitor.varz import FEATURE_FLAGS
-from millstream.server.system_messages import ServerId, ServerInfo
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
+    from millstream.server.system_messages import ServerId, ServerInfo
 
 # JetStream, binary snapshots of streams, replication inside the account: what a 2.15 with JetStream says.
 _JETSTREAM_CAPABILITIES: Final = 7
+
+_AT_A_TIME: Final = 4  # long answers that are made at once
+_MOST_WAITING: Final = 256  # others; what comes then is not answered
+_GZIP: Final = 31  # window bits: the largest window, in gzip's format
+_BYTES_PER_ITEM: Final = 256  # compressed in the time of an item
+
+_log = logging.getLogger("millstream.server")
 
 
 class Outbox:
@@ -26,13 +36,21 @@ class Outbox:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._sequence = 0
+        self._long = broker.turns.lane(width=_AT_A_TIME, most_waiting=_MOST_WAITING)
+        self._full = Complaints(_log)
 
     def server_id(self) -> ServerId:
+        from millstream.server.system_messages import ServerId
+
         broker = self._broker
         return ServerId(name=broker.server_name, host=broker.listen_host, id=broker.server_id)
 
     def server_info(self) -> ServerInfo:
         """The signature of the next message."""
+        from millstream.server.monitor.formats import timestamp
+        from millstream.server.monitor.varz import FEATURE_FLAGS
+        from millstream.server.system_messages import ServerInfo
+
         broker = self._broker
         has_jetstream = broker.jetstream_domain is not None
         self._sequence += 1
@@ -51,18 +69,67 @@ class Outbox:
             time=timestamp(time.time_ns()),
         )
 
+    def is_heard(self, account: Account, subject: bytes) -> bool:
+        return self._broker.has_interest(account, subject)
+
     def announce(self, account: Account, subject: bytes, make: Callable[[ServerInfo], Any]) -> None:
         """Publish what `make` returns, if somebody listens; otherwise it is not even called."""
-        if self._broker.has_interest(account, subject):
+        if self.is_heard(account, subject):
+            from millstream.server.monitor.formats import compact
+
             self._broker.publish(account, subject, compact(make(self.server_info())))
 
+    def announce_in_slices(
+        self, name: str, account: Account, subject: bytes, document: Pieces[Callable[[ServerInfo], Any]]
+    ) -> None:
+        """The same for a document that may take long: what the work returns makes it."""
+
+        def made(make: Callable[[ServerInfo], Any] | None, _: Exception | None) -> None:
+            if make is not None:
+                self.announce(account, subject, make)
+
+        if self.is_heard(account, subject):
+            self.in_slices(name, document, made)
+
     def answer(self, account: Account, reply: bytes, document: Any, encoding: str = "") -> None:
-        """Send a document to whoever asked; `encoding` is the kind of compression asked for."""
-        payload = compact(document)
-        headers: bytes | None = None
-        if encoding:
-            used = "gzip" if "gzip" in encoding else "identity"
-            if used == "gzip":
-                payload = gzip.compress(payload)
-            headers = f"NATS/1.0\r\nContent-Encoding: {used}\r\n\r\n".encode()
+        """Send a short document to whoever asked; `encoding` is the kind of compression asked for."""
+        self.send(account, reply, finish(encoded(document, encoding)), encoding)
+
+    def send(self, account: Account, reply: bytes, payload: bytes, encoding: str = "") -> None:
+        """Send what ``encoded`` made."""
+        headers = f"NATS/1.0\r\nContent-Encoding: {_used(encoding)}\r\n\r\n".encode() if encoding else None
         self._broker.publish(account, reply, payload, headers=headers)
+
+    def in_slices(
+        self,
+        name: str,
+        pieces: Pieces[Result],
+        done: Callable[[Result | None, Exception | None], None],
+        wanted: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Do long work (see ``base.lanes``); False if too much waits already."""
+        if self._long.begin(name, pieces, done, wanted) is not None:
+            return True
+        self._full.warn("too many system requests wait, one is dropped")
+        return False
+
+
+def encoded(document: Any, encoding: str) -> Pieces[bytes]:
+    """The bytes of a document, compressed as they are asked for, made in pieces."""
+    from millstream.server.monitor.rendering import render
+
+    parts = yield from render(document, pretty=False)
+    if _used(encoding) != "gzip":
+        return b"".join(parts)
+    import zlib
+
+    packer = zlib.compressobj(wbits=_GZIP)
+    packed = []
+    for part in parts:
+        packed.append(packer.compress(part))
+        yield len(part) // _BYTES_PER_ITEM
+    return b"".join((*packed, packer.flush()))
+
+
+def _used(encoding: str) -> str:
+    return "gzip" if "gzip" in encoding else "identity"

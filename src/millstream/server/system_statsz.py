@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.server.monitor.accountz import Amount
 from millstream.server.monitor.formats import number, timestamp
 from millstream.server.monitor.jsz import jetstream_of
@@ -48,10 +50,16 @@ class StatszMessage(msgspec.Struct, frozen=True, kw_only=True):
     statsz: Statistics
 
 
-def statistics(server: Server) -> Statistics:
+def statsz(server: Server) -> Pieces[Callable[[ServerInfo], StatszMessage]]:
+    """A heartbeat that lacks nothing but who sends it."""
+    found = yield from statistics(server)
+    return lambda info: StatszMessage(server=info, statsz=found)
+
+
+def statistics(server: Server) -> Pieces[Statistics]:
     """A look at the server now; costs a pass over its connections."""
     broker = server.broker
-    traffic = server_traffic(broker)
+    traffic = yield from server_traffic(broker)
     view = jetstream_of(server)
     sent = Amount(msgs=traffic.out_messages, bytes=traffic.out_bytes)
     received = Amount(msgs=traffic.in_messages, bytes=traffic.in_bytes)

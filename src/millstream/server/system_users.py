@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.broker.connection import Connection
 from millstream.server.monitor.formats import nanoseconds
 from millstream.server.system_messages import user_of
@@ -14,6 +16,7 @@ from millstream.subjects.match import is_subset
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.options import Permissions, SubjectRules
+    from millstream.broker.router import Subscription
 
 
 class SubjectPermission(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -68,23 +71,29 @@ def _rules(rules: SubjectRules) -> SubjectPermission:
     return SubjectPermission(allow=rules.allow or (), deny=rules.deny)
 
 
-def count_subscribers(account: Account, question: bytes) -> int:
-    """How many subscriptions of clients fit `subject` or `subject queue`.
+def count_subscribers(account: Account, question: bytes) -> Pieces[int]:
+    """How many subscriptions of clients fit `subject` or `subject queue`; counted in pieces.
 
     For a literal subject those that would get a message on it, for a pattern those within it.
     """
     words = question.strip().split(b" ")
     subject, queue = words[0], words[1] if len(words) > 1 else None
+    count = 0
+    for each in _candidates(account, subject):
+        yield 1
+        if each is not None and isinstance(each.owner, Connection) and queue in (None, each.queue):
+            count += 1
+    return count
+
+
+def _candidates(account: Account, subject: bytes) -> Iterator[Subscription | None]:
+    """Subscriptions that fit, and None for those that were looked at in vain."""
     if any(token in (b"*", b">") for token in subject.split(b".")):
-        found = [
-            each
-            for connection in account.connections.values()
-            for each in connection.subscriptions.values()
-            if is_subset(each.subject, subject)
-        ]
+        for connection in list(account.connections.values()):
+            for each in list(connection.subscriptions.values()):
+                yield each if is_subset(each.subject, subject) else None
     else:
         matches = account.space.tree.match(subject)
-        found = matches.plain + [each for members in matches.queues.values() for each in members]
-    return sum(
-        1 for each in found if isinstance(each.owner, Connection) and (queue is None or each.queue == queue)
-    )
+        yield from matches.plain
+        for members in matches.queues.values():
+            yield from members

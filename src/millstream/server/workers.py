@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 _NO_JOURNAL: Final = NoJournal()
 
+_WORK_ENDED: Final = "end of work"
+_COMMIT_ENDED: Final = "commit ended"
+
 Work = Callable[[], None]
 Done = Callable[[Exception | None], None]
+Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
 
 
-Turn = Callable[..., None]  # calls back, and sends what that left to be sent
-
-
-def _call(callback: Callable[..., object], *arguments: object) -> None:
+def _call(_: str, callback: Callable[..., object], *arguments: object) -> None:
     callback(*arguments)
 
 
@@ -87,7 +88,7 @@ class Workers:
         journal = self._journal
         if journal is not None and journal.busy and journal.take(job, done):
             return
-        if self._writers.write(job, partial(self._turn, done)):
+        if self._writers.write(job, partial(self._turn, _COMMIT_ENDED, done)):
             return
         if journal is None or not journal.take(job, done):
             self.submit(job.run, done)
@@ -120,4 +121,4 @@ class Workers:
 
     def _end(self, done: Done, problem: Exception | None) -> None:
         self._busy -= 1
-        self._turn(done, problem)
+        self._turn(_WORK_ENDED, done, problem)

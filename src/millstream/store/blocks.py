@@ -14,9 +14,8 @@ Not here: reading and writing files of it (``block_file``), and when that is don
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from cramjam import DecompressionError, lz4
+import msgspec
 
 from millstream.store.checksum import crc32c
 
@@ -33,19 +32,20 @@ TRAILER_SIZE = _TRAILER.size
 _CHECKED_FROM = 8  # of a block: what the checksum covers begins here
 
 
-@dataclass(slots=True)
-class Index:
+class Index(msgspec.Struct):
     """Where blocks lie, in the order of what they hold."""
 
     size: int = 0  # of the uncompressed file
     block_size: int = BLOCK_SIZE  # what each block holds, but for the last
-    starts: list[int] = field(default_factory=list)  # place in the uncompressed file
-    places: list[int] = field(default_factory=list)  # place in this file
-    lengths: list[int] = field(default_factory=list)  # in this file, with the header
+    starts: list[int] = []  # place in the uncompressed file
+    places: list[int] = []  # place in this file
+    lengths: list[int] = []  # in this file, with the header
 
 
 def pack(start: int, data: bytes, place: int) -> bytes:
     """A block that holds `data`, which stands at `start`, to be written at `place`."""
+    from cramjam import lz4  # here: streams without compression do without it
+
     stored = bytes(lz4.compress_block(data, store_size=False))
     if len(stored) >= len(data):
         stored = data  # as it is: that can be told by its size
@@ -62,6 +62,8 @@ def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
     stored = data[BLOCK_HEADER_SIZE : BLOCK_HEADER_SIZE + stored_size]
     if stored_size == raw_size:
         return start, stored
+    from cramjam import DecompressionError, lz4
+
     try:
         raw = bytes(lz4.decompress_block(stored, output_len=raw_size))
     except DecompressionError:

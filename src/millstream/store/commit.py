@@ -17,8 +17,9 @@ somebody else (``disk_writer``), who then says how it went.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
+
+import msgspec
 
 from millstream.store import summary
 from millstream.store.block_file import open_segment_file, overwrite_all
@@ -41,8 +42,7 @@ def summary_path(folder: str, number: int) -> str:
     return f"{folder}/{number:010d}.sum"
 
 
-@dataclass(slots=True)
-class Overwrite:
+class Overwrite(msgspec.Struct):
     """Content to be destroyed where it lies."""
 
     segment: Segment
@@ -50,16 +50,17 @@ class Overwrite:
     data: bytes
 
 
-@dataclass(slots=True)
-class Work:
+class Work(msgspec.Struct):
     """What a commit has to do, besides the records that gathered."""
 
-    unsynced: list[Segment] = field(default_factory=list)  # written by commits without sync
-    overwrites: list[Overwrite] = field(default_factory=list)
-    unsummarized: list[Segment] = field(default_factory=list)  # sealed, their tables loaded
-    doomed: list[Segment] = field(default_factory=list)  # in the order they were given up
+    unsynced: list[Segment] = []  # written by commits without sync
+    overwrites: list[Overwrite] = []
+    unsummarized: list[Segment] = []  # sealed, their tables loaded
+    doomed: list[Segment] = []  # in the order they were given up
     folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
-    jobs: list[SegmentJob] = field(default_factory=list)  # that wait for what was removed to be durable
+    jobs: list[SegmentJob] = msgspec.field(
+        default_factory=list
+    )  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
         return not (self.unsynced or self.folder_changed or self.needs_sync())

@@ -17,7 +17,7 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
     first = max(first, log.first_seq)
     if first > last or not log.messages:
         return 0
-    if b">" in patterns:
+    if any(log.index.is_covered_by(pattern) for pattern in patterns):
         patterns = ()
     if patterns:
         known = _count_by_index(log, first, last, patterns)
@@ -70,9 +70,11 @@ def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...
         if not patterns and segment.base_seq >= first and segment.last_seq <= last:
             total += segment.live
             continue
-        log.load(segment)
-        wanted = wanted_by_any(segment, patterns, 0) if patterns else None
+        wanted = None
+        if patterns:
+            log.load(segment)
+            wanted = wanted_by_any(segment, patterns, 0)
         if wanted is None or b"\x01" in wanted:
-            end = segment.first_not_below(last + 1)
-            total += segment.count_live(segment.first_not_below(first), min(end, segment.count), wanted)
+            start, end = log.first_ordinal(segment, first), log.first_ordinal(segment, last + 1)
+            total += segment.count_live(start, end, wanted)
     return total

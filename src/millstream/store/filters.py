@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from millstream.store.index import SubjectIndex
 from millstream.store.segment import Segment
+from millstream.store.subject_list import SubjectList
 from millstream.subjects.match import matches
 from millstream.subjects.tree import SubjectTree
 
@@ -25,7 +26,7 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
     number = segment.subject_id(pattern)
     if is_literal(pattern):
         return bytes(number) + b"\x01" if number >= 0 else None
-    flags = bytes(matches(subject, pattern) for subject in segment.subjects)
+    flags = _tried(segment.subjects, 0, (pattern,))
     return flags if b"\x01" in flags else None
 
 
@@ -39,8 +40,22 @@ def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> 
             if number >= 0:
                 flags[number] = 1
         return bytes(flags)
+    if len(patterns) <= _FEW_PATTERNS:
+        return _tried(subjects, start, patterns)
     wanted = _matcher(patterns)
     return bytes(wanted(subjects.at(number)) for number in range(start, subjects.count))
+
+
+def _tried(subjects: SubjectList, start: int, patterns: tuple[bytes, ...]) -> bytes:
+    """The same for a few patterns: what a consumer does for each subject of each segment."""
+    flags = bytearray(subjects.count - start)
+    for number in range(start, subjects.count):
+        subject = subjects.at(number)
+        for pattern in patterns:
+            if matches(subject, pattern):
+                flags[number - start] = 1
+                break
+    return bytes(flags)
 
 
 @lru_cache(maxsize=32)
@@ -50,8 +65,6 @@ def _matcher(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
     def tried(subject: bytes) -> bool:
         return any(matches(subject, pattern) for pattern in patterns)
 
-    if len(patterns) <= _FEW_PATTERNS:
-        return tried
     tree = SubjectTree()
     for pattern in dict.fromkeys(patterns):
         tree.insert(pattern, None, True)

@@ -15,7 +15,7 @@ Each record is verified.  A damaged one ends the reading with StoreError: whoeve
 copy is not whole.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from millstream.store.commit import segment_path
 from millstream.store.errors import StoreError
@@ -29,8 +29,7 @@ _WHOLE = WHOLE
 _ERASED = int(Kind.ERASED)
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(msgspec.Struct):
     """A segment and what of it counted."""
 
     segment: Segment

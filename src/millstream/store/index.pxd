@@ -1,5 +1,8 @@
 cimport cython
 
+from millstream.store.numbers cimport Numbers
+from millstream.store.subject_list cimport SubjectList
+
 @cython.final
 @cython.no_gc
 cdef class SubjectNode:
@@ -22,7 +25,13 @@ cdef class SubjectIndex:
     cpdef count_one(self, SubjectNode node, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef add_many(self, bytes subject, unsigned long long count, unsigned long long first, unsigned long long last)
+    @cython.locals(number=Py_ssize_t)
+    cpdef add_sums(self, SubjectList names, Numbers counts, Numbers firsts, Numbers lasts)
     @cython.locals(node=SubjectNode)
     cpdef discount(self, bytes subject, unsigned long long seq)
+    @cython.locals(node=SubjectNode)
+    cpdef discount_many(self, bytes subject, unsigned long long count, unsigned long long below)
+    @cython.locals(node=SubjectNode, token=bytes)
+    cpdef bint is_covered_by(self, bytes pattern) except -1
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
     cpdef _prune(self, list path, list tokens)

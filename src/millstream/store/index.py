@@ -11,6 +11,9 @@ lower bound (`first_exact` is False) and ``log`` looks the real one up when some
 
 from collections.abc import Iterator
 
+from millstream.store.numbers import Numbers
+from millstream.store.subject_list import SubjectList
+
 
 class SubjectNode:
     """One token; and, if `count` is not zero, the subject that ends here."""
@@ -76,6 +79,11 @@ class SubjectIndex:
             node.first = first
         node.count += count - 1
 
+    def add_sums(self, names: SubjectList, counts: Numbers, firsts: Numbers, lasts: Numbers) -> None:
+        """The same for each subject of a segment."""
+        for number in range(names.count):
+            self.add_many(names.at(number), counts.at(number), firsts.at(number), lasts.at(number))
+
     def discount(self, subject: bytes, seq: int) -> None:
         """One message less."""
         path = [self._root]
@@ -99,6 +107,20 @@ class SubjectIndex:
             if seq == node.last:
                 node.last_exact = False
 
+    def discount_many(self, subject: bytes, count: int, below: int) -> None:
+        """So many messages less, all that there were below a sequence."""
+        node = self.find(subject)
+        if node is None:
+            return
+        if count >= node.count:
+            node.count = 1
+            self.discount(subject, node.last)
+            return
+        node.count -= count
+        if node.first < below:
+            node.first = below
+            node.first_exact = False
+
     def _prune(self, path: list[SubjectNode], tokens: list[bytes]) -> None:
         for position in range(len(tokens) - 1, -1, -1):
             node = path[position + 1]
@@ -113,6 +135,17 @@ class SubjectIndex:
     def clear(self) -> None:
         self._root = SubjectNode()
         self.subjects = 0
+
+    def is_covered_by(self, pattern: bytes) -> bool:
+        """Whether every subject falls under `pattern`, as far as its tokens up to a ``>`` tell."""
+        node = self._root
+        for token in pattern.split(b"."):
+            if token == b">":
+                return node.children is not None and not node.count
+            if node.count or node.children is None or len(node.children) != 1 or token not in node.children:
+                return False
+            node = node.children[token]
+        return not node.children
 
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
         """Every subject under `pattern`, with its node, in no order.
@@ -151,9 +184,20 @@ def _candidates(
     if children is None:
         return iter(())
     if open_end and depth >= len(tokens) - 1:
-        return iter(list(children.items()))
+        return _listed(children)
     token = tokens[depth]
     if token == b"*":
-        return iter(list(children.items()))
+        return _listed(children)
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))
+
+
+def _listed(children: dict[bytes, SubjectNode]) -> Iterator[tuple[bytes, SubjectNode]]:
+    """All children that there are now, as far as they are still there when their turn comes.
+
+    Only tokens are listed: a million pairs would take the garbage collector a second.
+    """
+    for token in list(children):
+        child = children.get(token)
+        if child is not None:
+            yield token, child

@@ -22,10 +22,12 @@ from millstream.store.compaction import Compaction
 from millstream.store.compression import Compression
 from millstream.store.erasure import Erasure
 from millstream.store.errors import StoreError
-from millstream.store.filters import bounds, wanted_subjects
+from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
+from millstream.store.index import SubjectNode
 from millstream.store.log_writing import LogWriting
 from millstream.store.losses import MOST_LISTED, Damage
+from millstream.store.numbers import Numbers
 from millstream.store.record import Kind, Record, erased_record
 from millstream.store.rewriting import Rewriting
 from millstream.store.segment import Segment
@@ -77,12 +79,18 @@ class Log(LogWriting):
         floor = max([segment.floor for segment in self.segments], default=0)
         if floor:
             self.remove_below(floor)
-        for segment in list(self.segments):
-            for seq in segment.removals.to_list():
-                target = self.segment_of(seq)
-                ordinal = target.ordinal_of(seq) if target is not None else -1
-                if target is not None and ordinal >= 0:
-                    self._forget(target, ordinal)
+        removed: list[int] = []
+        for segment in self.segments:
+            removed += segment.removals.to_list()
+        removed.sort()  # so that the tables of each segment are loaded once
+        for seq in removed:
+            target = self.segment_of(seq)
+            if target is None or not target.base_seq <= seq <= target.last_seq:
+                continue
+            self.load(target)
+            ordinal = target.ordinal_of(seq)
+            if ordinal >= 0:
+                self._forget(target, ordinal)
         for segment in list(self.segments):
             self._retire(segment)
         self._floor = 0
@@ -96,14 +104,20 @@ class Log(LogWriting):
         segment = self.segment_of(seq)
         if segment is None:
             return False
-        ordinal = segment.ordinal_of(seq)
         is_first = seq == self.first_seq
+        if is_first:  # those behind it follow, more often than not
+            self.load(segment)
+        ordinal = self._seek(segment, seq, self._scratch)
         if ordinal < 0:
             if is_first and self.messages:
                 self._advance_first(seq)  # the disk could not be read when it was looked for
             return False
         after = self._following(segment, seq) if is_first else 0  # which may fail: before anything changes
-        self._forget(segment, ordinal)
+        if segment.loaded:
+            self._forget(segment, ordinal)
+        else:
+            found = self._scratch
+            self._discount(segment, ordinal, seq, found.size, found.header_size > 0, found.subject())
         self._removing.append(seq)
         if is_first:
             self.first_seq = after
@@ -124,10 +138,7 @@ class Log(LogWriting):
                     reached = segment.base_seq
                     self.load(segment)
                     reached = seq
-                    ordinal = segment.next_live(0)
-                    while ordinal < segment.count and segment.seq_at(ordinal) < seq:
-                        self._forget(segment, ordinal)
-                        ordinal = segment.next_live(ordinal + 1)
+                    self._forget_range(segment, 0, segment.first_not_below(seq), None)
                 self._retire(segment)
         finally:  # if a part cannot be read, what lies before it is gone
             if self.messages != before:
@@ -154,9 +165,13 @@ class Log(LogWriting):
     def remove_matching(self, pattern: bytes, below: int) -> int:
         """Take away every message under `pattern` whose sequence is below `below`; how many."""
         before = self.messages
+        if is_literal(pattern):
+            self._remove_known(pattern, below)
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if below > highest + 1:
             below = highest + 1
+        if lowest >= below:
+            return before - self.messages
         try:
             for segment in self.segments[self.position_of(lowest) :]:
                 if segment.base_seq >= below:
@@ -167,30 +182,61 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
+                end = segment.first_not_below(below)
                 ordinal = segment.next_match(0, wanted)
-                while ordinal < segment.count and segment.seq_at(ordinal) < below:
+                start = ordinal
+                while ordinal < end:
                     self._removing.append(segment.seq_at(ordinal))
-                    self._forget(segment, ordinal)
                     ordinal = segment.next_match(ordinal + 1, wanted)
+                self._forget_range(segment, start, end, wanted)
                 self._retire(segment)
         finally:
             if self.messages != before:
                 self._advance_first(self.first_seq)
         return before - self.messages
 
+    def _remove_known(self, subject: bytes, below: int) -> None:
+        """Take messages of a subject away as long as the index knows which one is the first."""
+        node: SubjectNode | None = self.index.find(subject)
+        while node is not None and node.first_exact and node.first < below:
+            if not self.remove(node.first):
+                return
+            node = self.index.find(subject)
+
+    def after(self, seq: int, most: int) -> int:
+        """The end of a stretch of the log that begins with `seq` and has at most so many messages."""
+        segment = self.segment_of(seq)
+        if segment is None or seq > segment.last_seq:
+            return self.last_seq + 1
+        return min(segment.last_seq + 1, seq + most)
+
+    def seq_behind(self, count: int) -> int:
+        """The sequence of the message with `count` others before it; the next to be given out if none."""
+        for segment in self.segments:
+            if count >= segment.live:
+                count -= segment.live
+                continue
+            if not segment.knows_seqs():
+                self.load(segment)
+            return segment.seq_at(segment.nth_live(0, count))
+        return self.last_seq + 1
+
     def erase(self, seq: int) -> bool:
         """Remove a message; the next commit also overwrites its content on disk."""
         segment = self.segment_of(seq)
         if segment is None:
             return False
-        ordinal = segment.ordinal_of(seq)
+        record = Record()
+        ordinal = self._seek(segment, seq, record)
         if ordinal < 0:
             return False
-        record = Record()
-        if not self._look(segment, ordinal, record):
+        if not segment.loaded:
+            offset = self._stretch + record.start
+        elif self._look(segment, ordinal, record):
+            offset = segment.offset_at(ordinal)
+        else:
             return False
-        offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-        self.overwrite(segment, offset, erased_record(seq, record.timestamp, size, offset))
+        self.overwrite(segment, offset, erased_record(seq, record.timestamp, record.size, offset))
         self._erasing.append(seq)
         return self.remove(seq)
 
@@ -202,17 +248,53 @@ class Log(LogWriting):
         self._work.overwrites.append(Overwrite(segment, offset, data))
 
     def _forget(self, segment: Segment, ordinal: int) -> None:
+        """Take a live message out of every count; the tables of its segment are loaded."""
+        self._discount(
+            segment,
+            ordinal,
+            segment.seq_at(ordinal),
+            segment.size_of(ordinal),
+            segment.has_headers(ordinal),
+            segment.subject_at(ordinal),
+        )
+
+    def _discount(
+        self, segment: Segment, ordinal: int, seq: int, size: int, has_headers: bool, subject: bytes
+    ) -> None:
         """Take a live message out of every count."""
-        size = segment.size_of(ordinal)
-        if segment.has_headers(ordinal):
+        if has_headers:
             self.with_headers -= 1
-        self.index.discount(segment.subject_at(ordinal), segment.seq_at(ordinal))
+        self.index.discount(subject, seq)
         if self.gone is not None:
-            self.gone.append(segment.seq_at(ordinal))
+            self.gone.append(seq)
         segment.mark_removed(ordinal, size)
         self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
+
+    def _forget_range(self, segment: Segment, start: int, end: int, wanted: bytes | None) -> None:
+        """Take live messages out of every count: those of wanted subjects, of which none is left before."""
+        if start >= end:
+            return
+        if self.gone is not None:
+            ordinal = start
+            while ordinal < end:
+                ordinal = (
+                    segment.next_live(ordinal) if wanted is None else segment.next_match(ordinal, wanted)
+                )
+                if ordinal < end:
+                    self.gone.append(segment.seq_at(ordinal))
+                ordinal += 1
+        below = segment.seq_at(end) if end < segment.count else segment.last_seq + 1
+        counts = Numbers(4, bytes(4 * segment.subjects.count))
+        live, live_bytes = segment.live, segment.live_bytes
+        self.with_headers -= segment.remove_range(start, end, wanted, counts)
+        self.messages -= live - segment.live
+        self.record_bytes -= live_bytes - segment.live_bytes
+        self._last_node = None
+        for number in range(counts.count):
+            if counts.at(number):
+                self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
 
     def _following(self, segment: Segment, seq: int) -> int:
         """What is the first message when `seq`, which is in `segment`, is gone."""

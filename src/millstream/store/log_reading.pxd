@@ -3,8 +3,12 @@ cimport cython
 from millstream.store.index cimport SubjectIndex, SubjectNode
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
+from millstream.store.waypoints cimport Waypoints
 
 cdef int _WHOLE
+cdef int _NOT_THERE
+cdef int _LOST
+cdef int _MANY
 
 cdef class LogReading:
     cdef readonly object fs
@@ -21,24 +25,53 @@ cdef class LogReading:
     cdef readonly list segments
     cdef readonly object tables
     cdef list _bases
+    cdef Record _scratch
+    cdef Py_ssize_t _stretch
+    cdef Py_ssize_t _ordinal
+    cdef unsigned long long _met
+    cdef unsigned long long _last_sought
+    cdef Py_ssize_t _in_order
 
     cpdef came_back(self, Segment segment, Segment found)
     cpdef was_erased(self, unsigned long long seq)
     cpdef report_damage(self, Segment segment, Py_ssize_t ordinal)
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t position_of(self, unsigned long long seq) except -1
-    @cython.locals(segment=Segment, position=Py_ssize_t)
+    @cython.locals(position=Py_ssize_t)
     cpdef Segment segment_of(self, unsigned long long seq)
     cpdef load(self, Segment segment)
     @cython.locals(segment=Segment)
     cpdef bint has(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    cpdef bytes subject_of(self, unsigned long long seq)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    cpdef Py_ssize_t size_of(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t)
+    cpdef bint has_headers(self, unsigned long long seq) except -1
+    @cython.locals(points=Waypoints)
+    cpdef Py_ssize_t first_ordinal(self, Segment segment, unsigned long long seq) except -1
+    @cython.locals(points=Waypoints, ordinal=Py_ssize_t)
+    cdef Py_ssize_t _seek(self, Segment segment, unsigned long long seq, Record record) except -3
+    cdef bint _are_many(self, unsigned long long seq) noexcept
+    @cython.locals(points=Waypoints)
+    cdef bint _meets_live(self, Segment segment, unsigned long long seq) except -1
+    cdef bytes _read_stretch(self, Segment segment, Waypoints points, Py_ssize_t index)
+    @cython.locals(index=Py_ssize_t, size=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t)
+    cdef Py_ssize_t _walk(
+        self, Segment segment, Waypoints points, unsigned long long seq, Record record
+    ) except -3
     @cython.locals(segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t)
     cpdef unsigned long long next_seq(self, unsigned long long seq) except? 0
     @cython.locals(
         segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
-        lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
+        lowest="unsigned long long", highest="unsigned long long", wanted=bytes, near="unsigned long long",
     )
     cpdef unsigned long long next_match(self, unsigned long long seq, bytes pattern) except? 0
+    @cython.locals(
+        points=Waypoints, record=Record, index=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t,
+        live=bint,
+    )
+    cdef unsigned long long _match_near(self, Segment segment, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(
         segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
         lowest="unsigned long long", highest="unsigned long long", wanted=bytes,
@@ -48,13 +81,23 @@ cdef class LogReading:
     cpdef unsigned long long first_of(self, bytes subject) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long last_of(self, bytes subject) except? 0
-    @cython.locals(segment=Segment, record=Record, ordinal=Py_ssize_t)
+    @cython.locals(segment=Segment, record=Record, ordinal=Py_ssize_t, seq="unsigned long long")
     cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
+    @cython.locals(
+        points=Waypoints, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, index=Py_ssize_t, data=bytes,
+        at=Py_ssize_t, moment="long long",
+    )
+    cdef unsigned long long _seq_at_time(self, Segment segment, long long timestamp, Record record) except? 0
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t)
     cdef Py_ssize_t _ordinal_at_time(self, Segment segment, long long timestamp, Record record) except -1
     cpdef bint get(self, unsigned long long seq, Record record) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t)
     cpdef bint peek(self, unsigned long long seq, Record record) except -1
+    @cython.locals(
+        segment=Segment, points=Waypoints, ordinal=Py_ssize_t, offset=Py_ssize_t, found=Py_ssize_t, data=bytes,
+        whole=bint,
+    )
+    cpdef bint peek_removed(self, unsigned long long seq, Record record) except -1
     @cython.locals(offset=Py_ssize_t, size=Py_ssize_t, seq="unsigned long long", data=bytes, verify=bint, found=int)
     cdef bint _look(self, Segment segment, Py_ssize_t ordinal, Record record) except -1
     cdef bytes _bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t size)

@@ -1,7 +1,9 @@
 """Finding and reading in a log: the segments in order, and the index over them.
 
-A place in the log is a segment and an ordinal in it.  Tables of old segments are loaded when they are needed
-(``tables``), subjects are looked up in the index first, which knows between which sequences to look.
+A place in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which knows
+between which sequences to look.  Single messages are found by the tables of their segment if those are in
+memory, and otherwise by its waypoints, with one read of the file (``waypoints``): that does not
+grow with the log.  Tables are loaded for whatever goes over many messages (``tables``).
 
 Not here: everything that changes what is there (``log_writing``, ``log``).  Reading finds out what is damaged
 or erased; what is done then is ``Log``'s.
@@ -19,8 +21,13 @@ from millstream.store.losses import Losses
 from millstream.store.record import WHOLE, Record
 from millstream.store.segment import Segment
 from millstream.store.tables import Tables
+from millstream.store.waypoints import Waypoints
+from millstream.subjects.match import matches
 
 _WHOLE = WHOLE
+_NOT_THERE = -1
+_LOST = -2  # the file is not as the waypoints say
+_MANY = 256
 
 
 class LogReading:
@@ -41,6 +48,12 @@ class LogReading:
         self.segments: list[Segment] = []
         self.tables = Tables(fs, folder)
         self._bases: list[int] = []
+        self._scratch = Record()  # for what is looked at and not handed out
+        self._stretch = 0  # where the bytes begin that were walked over last
+        self._ordinal = 0  # of the message at which the last walk ended
+        self._met = 0  # its sequence; 0 if it lies behind the stretch
+        self._last_sought = 0
+        self._in_order = 0  # how many were sought one behind the other
 
     # -- what reading finds out (see ``Log``) -----------------------------------------------------
 
@@ -64,14 +77,9 @@ class LogReading:
         return position if position > 0 else 0
 
     def segment_of(self, seq: int) -> Segment | None:
-        """The segment that has or had `seq`, its tables loaded."""
+        """The segment that has or had `seq`."""
         position = bisect.bisect_right(self._bases, seq) - 1
-        if position < 0:
-            return None
-        segment = self.segments[position]
-        if not segment.loaded:
-            self.load(segment)
-        return segment
+        return self.segments[position] if position >= 0 else None
 
     def load(self, segment: Segment) -> None:
         """Make sure that the segment's tables are there."""
@@ -80,7 +88,116 @@ class LogReading:
 
     def has(self, seq: int) -> bool:
         segment = self.segment_of(seq)
-        return segment is not None and segment.ordinal_of(seq) >= 0
+        return segment is not None and self._seek(segment, seq, self._scratch) >= 0
+
+    def subject_of(self, seq: int) -> bytes | None:
+        """The subject of a live message; None if it is not there."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return None
+        return segment.subject_at(ordinal) if segment.loaded else self._scratch.subject()
+
+    def size_of(self, seq: int) -> int:
+        """The size of a live message's record; 0 if it is not there."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return 0
+        return segment.size_of(ordinal) if segment.loaded else self._scratch.size
+
+    def has_headers(self, seq: int) -> bool:
+        """Whether a message is live and has headers."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return False
+        return segment.has_headers(ordinal) if segment.loaded else self._scratch.header_size > 0
+
+    def first_ordinal(self, segment: Segment, seq: int) -> int:
+        """The ordinal of the segment's first message whose sequence is not below `seq`; `count` if none."""
+        points = segment.waypoints
+        if segment.loaded or points is None:
+            return segment.first_not_below(seq)
+        if seq <= segment.base_seq:
+            return 0
+        if seq > segment.last_seq:
+            return segment.count
+        if points.seqs is None:
+            return min(seq - segment.base_seq, segment.count)
+        if self._walk(segment, points, seq, self._scratch) != _LOST:
+            return self._ordinal
+        self.load(segment)
+        return segment.first_not_below(seq)
+
+    def _seek(self, segment: Segment, seq: int, record: Record) -> int:
+        """The ordinal of a live message, or -1.
+
+        If the segment's tables are not in memory, `record` points at what is there of the message.
+        """
+        points = segment.waypoints
+        if not segment.loaded and points is not None and not self._are_many(seq):
+            if points.seqs is None:
+                if not segment.base_seq <= seq < segment.base_seq + segment.count:
+                    return _NOT_THERE
+                if segment.is_removed(seq - segment.base_seq):
+                    return _NOT_THERE
+            ordinal = self._walk(segment, points, seq, record)
+            if ordinal >= 0:
+                return _NOT_THERE if segment.is_removed(ordinal) else ordinal
+            if ordinal == _NOT_THERE and points.seqs is not None:
+                return _NOT_THERE
+        self.load(segment)
+        return segment.ordinal_of(seq)
+
+    def _walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
+        """Walk from the last waypoint before `seq` to its message; its ordinal, _NOT_THERE or _LOST.
+
+        `_ordinal` is that of the first message that is not below `seq`.  Everything on the way is verified.
+        """
+        self._ordinal = self._met = 0
+        index = points.before(seq)
+        if index < 0:
+            return _NOT_THERE
+        data = self._read_stretch(segment, points, index)
+        size = points.end(index) - self._stretch
+        ordinal = points.ordinals.at(index)
+        at = 0
+        while at < size:
+            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
+                return _LOST
+            if record.is_numbered():
+                if record.seq >= seq:
+                    break
+                ordinal += 1
+            at += record.size
+        self._ordinal = ordinal
+        if at >= size:
+            return _NOT_THERE
+        self._met = record.seq
+        return ordinal if record.seq == seq else _NOT_THERE
+
+    def _read_stretch(self, segment: Segment, points: Waypoints, index: int) -> bytes:
+        """The bytes from a waypoint to the next one; `_stretch` is where they begin."""
+        self._stretch = points.start(index)
+        data: bytes = self.tables.file(segment).read(self._stretch, points.end(index) - self._stretch)
+        return data
+
+    def _meets_live(self, segment: Segment, seq: int) -> bool:
+        """Whether a walk to `seq` in a segment with gaps ends at a message that is live: `_met`."""
+        points = segment.waypoints
+        if points is None or self._are_many(seq):
+            return False
+        self._walk(segment, points, max(seq, segment.base_seq), self._scratch)
+        self._last_sought = self._met
+        return self._met > 0 and not segment.is_removed(self._ordinal)
+
+    def _are_many(self, seq: int) -> bool:
+        """Whether `seq` is one of many that are sought one behind the other: then loading tables pays."""
+        if seq != self._last_sought:
+            self._in_order = self._in_order + 1 if seq == self._last_sought + 1 else 0
+            self._last_sought = seq
+        return self._in_order >= _MANY
 
     def next_seq(self, seq: int) -> int:
         """The first live sequence that is not below `seq`; 0 if there is none."""
@@ -90,7 +207,10 @@ class LogReading:
             position += 1
             if segment.live == 0 or segment.last_seq < seq:
                 continue
-            self.load(segment)
+            if not segment.knows_seqs():
+                if self._meets_live(segment, seq):
+                    return self._met
+                self.load(segment)
             ordinal = segment.next_live(segment.first_not_below(seq))
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
@@ -98,6 +218,8 @@ class LogReading:
 
     def next_match(self, seq: int, pattern: bytes) -> int:
         """The first live sequence not below `seq` whose subject falls under `pattern`; 0 if none."""
+        if pattern == b">":
+            return self.next_seq(seq)
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if seq < lowest:
             seq = lowest
@@ -109,13 +231,41 @@ class LogReading:
                 continue
             if segment.base_seq > highest:
                 return 0
-            self.load(segment)
+            if not segment.loaded:
+                near = self._match_near(segment, seq, pattern)
+                if near:
+                    return near
+                self.load(segment)
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
             ordinal = segment.next_match(segment.first_not_below(seq), wanted)
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
+        return 0
+
+    def _match_near(self, segment: Segment, seq: int, pattern: bytes) -> int:
+        """The next match, if it lies in the same stretch as `seq`; 0 if the tables have to be asked."""
+        points = segment.waypoints
+        if points is None or self._are_many(seq):
+            return 0
+        index = points.before(max(seq, segment.base_seq))
+        if index < 0:
+            return 0
+        record = self._scratch
+        data = self._read_stretch(segment, points, index)
+        ordinal = points.ordinals.at(index)
+        at = 0
+        while at < len(data):
+            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
+                return 0
+            if record.is_numbered():
+                live = record.is_message() and not segment.is_removed(ordinal)
+                if live and record.seq >= seq and matches(record.subject(), pattern):
+                    self._last_sought = record.seq
+                    return record.seq
+                ordinal += 1
+            at += record.size
         return 0
 
     def last_match(self, seq: int, pattern: bytes) -> int:
@@ -166,6 +316,10 @@ class LogReading:
         for segment in list(self.segments):  # a damaged one may go while it is looked at
             if segment.live == 0 or segment.last_timestamp < timestamp:
                 continue
+            if not segment.loaded and not segment.times_fall:
+                seq = self._seq_at_time(segment, timestamp, record)
+                if seq:
+                    return self.next_seq(seq)
             self.load(segment)
             ordinal = 0 if segment.times_fall else self._ordinal_at_time(segment, timestamp, record)
             ordinal = segment.next_live(ordinal)
@@ -176,6 +330,38 @@ class LogReading:
                     return segment.seq_at(ordinal)
                 ordinal = segment.next_live(ordinal + 1)
         return 0
+
+    def _seq_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
+        """The same within a segment, removed messages included; 0 if the tables have to tell."""
+        points = segment.waypoints
+        if points is None or points.offsets.count == 0:
+            return 0
+        low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
+        while low < high:
+            middle = (low + high) // 2
+            moment = points.time(middle)
+            if moment == 0:
+                data = self._read_stretch(segment, points, middle)
+                if record.read(data, 0, len(data), True, self._stretch) != _WHOLE:
+                    return 0
+                moment = record.timestamp
+                points.note_time(middle, moment)
+            if moment < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        index = low - 1 if low else 0
+        while index < points.offsets.count:  # in this stretch, or it is the first message of the next
+            data = self._read_stretch(segment, points, index)
+            at = 0
+            while at < len(data):
+                if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
+                    return 0
+                if record.is_numbered() and record.timestamp >= timestamp:
+                    return record.seq
+                at += record.size
+            index += 1
+        return segment.last_seq + 1
 
     def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
         low, high = 0, segment.count
@@ -201,10 +387,33 @@ class LogReading:
         segment = self.segment_of(seq)
         if segment is None:
             return False
-        ordinal = segment.ordinal_of(seq)
+        ordinal = self._seek(segment, seq, record)
         if ordinal < 0:
             return False
+        if not segment.loaded:  # and so the record was read and verified
+            if not record.is_message():
+                self.was_erased(seq)
+            return record.is_message()
         return self._look(segment, ordinal, record) and record.is_message()
+
+    def peek_removed(self, seq: int, record: Record) -> bool:
+        """The same for a committed message that was removed and is still in its file."""
+        segment = self.segment_of(seq)
+        if segment is None or seq > self.committed:
+            return False
+        points = segment.waypoints
+        if not segment.loaded and points is not None:
+            found = self._walk(segment, points, seq, record)
+            if found != _LOST:
+                return found >= 0 and record.is_message()
+        self.load(segment)
+        ordinal = segment.first_not_below(seq)
+        if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
+            return False
+        offset = segment.offset_at(ordinal)
+        data = self._bytes(segment, offset, segment.size_of(ordinal))
+        whole = record.read(data, 0, len(data), True, offset) == _WHOLE
+        return whole and record.seq == seq and record.is_message()
 
     def _look(self, segment: Segment, ordinal: int, record: Record) -> bool:
         """Point `record` at what is or was a message; damage is reported and the message given up."""

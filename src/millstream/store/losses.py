@@ -1,28 +1,29 @@
 """What was found damaged: kept for whoever asks, because a log goes on without it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 MOST_LISTED: Final = 1000  # sequences of one place; that many tell enough
 
 
-@dataclass(slots=True)
-class Damage:
+class Damage(msgspec.Struct):
     """One place that a restart or a read found broken; the rest of the log is untouched by it."""
 
     path: str
     offset: int
     bytes: int
     reason: str
-    sequences: list[int] = field(default_factory=list)  # of messages that may have been there, the first ones
+    sequences: list[int] = msgspec.field(
+        default_factory=list
+    )  # of messages that may have been there, the first ones
 
 
-@dataclass(slots=True)
-class Losses:
+class Losses(msgspec.Struct):
     """All damage so far."""
 
-    damages: list[Damage] = field(default_factory=list)
+    damages: list[Damage] = []
     messages: int = 0  # at most so many are gone: what was damaged cannot be counted exactly
     bytes: int = 0
     listener: Callable[[], None] | None = None  # called when there is more

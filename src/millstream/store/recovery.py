@@ -17,7 +17,8 @@ import contextlib
 import itertools
 import logging
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
@@ -37,6 +38,7 @@ from millstream.store.record import (
 from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
 from millstream.store.summary import Summary, decode, erased_in
+from millstream.store.waypoints import Waypoints
 
 _log = logging.getLogger("millstream.store")
 
@@ -178,9 +180,11 @@ class Recovery:
         segment.removals.extend(summary.removals)
         segment.floor = summary.floor
         segment.sealed = segment.summarized = True
+        tables, stride = summary.tables, self._log.tables.stride
+        segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
         segment.unload()
-        for each in summary.subjects:
-            self._log.index.add_many(each.subject, each.count, each.first, each.last)
+        sums = summary.subjects
+        self._log.index.add_sums(sums.names, sums.counts, sums.firsts, sums.lasts)
         return segment
 
     def _from_file(self, number: int, file: File, *, is_last: bool) -> Segment:
@@ -206,10 +210,7 @@ class Recovery:
                 self._tail = self._tail or gap
             segment.sealed = True
         self._make_durable(segment)
-        for index, subject in enumerate(segment.subjects):
-            self._log.index.add_many(
-                subject, segment.counts.at(index), segment.firsts.at(index), segment.lasts.at(index)
-            )
+        self._log.index.add_sums(segment.subjects, segment.counts, segment.firsts, segment.lasts)
         return segment
 
     def _make_durable(self, segment: Segment) -> None:
@@ -333,9 +334,12 @@ class Recovery:
         """A crash may have come between the word that a message is to be erased and the deed."""
         record = Record()
         places: dict[Segment, list[tuple[int, bytes]]] = {}
-        for seq in self._erase:
+        for seq in sorted(self._erase):
             segment = self._log.segment_of(seq)
-            if segment is None or not segment.holds(seq):
+            if segment is None or seq > segment.last_seq:
+                continue
+            self._log.load(segment)
+            if not segment.holds(seq):
                 continue
             ordinal = segment.first_not_below(seq)
             offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
@@ -375,8 +379,7 @@ class Recovery:
                 self._log.overwrite(segment, offset, data)
 
 
-@dataclass(slots=True)
-class _Removed:
+class _Removed(msgspec.Struct):
     """What is known to have been removed."""
 
     floor: int

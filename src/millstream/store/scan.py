@@ -6,7 +6,7 @@ by a look at what would be size, kind and sequence there, so the search does not
 and over.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from millstream.store.numbers import unpack_rising
 from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record
@@ -28,8 +28,7 @@ _ERASED = int(Kind.ERASED)
 _ERASE = int(Kind.ERASE)
 
 
-@dataclass(slots=True)
-class Gap:
+class Gap(msgspec.Struct):
     """A stretch of damage."""
 
     offset: int
@@ -38,17 +37,16 @@ class Gap:
     last_seq: int  # below `first_seq` if there can have been none, or nobody knows yet
     most: int  # messages that can have been there
     # The last sequence that is used up before the next record that tells one; 0: there is none.
-    reach: int = field(default=0, compare=False)
+    reach: int = 0
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(msgspec.Struct):
     """How a file was found."""
 
     end: int  # behind the last sound record
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[Gap] = []
     open_gap: Gap | None = None  # one behind which no sequence tells how many messages it had
-    erase: list[int] = field(default_factory=list)  # sequences whose content is to be overwritten
+    erase: list[int] = []  # sequences whose content is to be overwritten
 
 
 def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:

@@ -3,6 +3,7 @@ cimport cython
 from millstream.store.numbers cimport Numbers
 from millstream.store.record cimport RecordBuffer
 from millstream.store.subject_list cimport SubjectList
+from millstream.store.waypoints cimport Waypoints
 
 cdef Py_ssize_t _FILE_HEADER_SIZE
 cdef unsigned int _HEADER_BIT
@@ -47,6 +48,7 @@ cdef class Segment:
     cdef readonly Numbers seqs
     cdef readonly Numbers others
     cdef readonly SubjectList subjects
+    cdef public Waypoints waypoints
     cdef readonly Numbers counts
     cdef readonly Numbers firsts
     cdef readonly Numbers lasts
@@ -67,6 +69,7 @@ cdef class Segment:
     cpdef drop_pending(self)
     cpdef return_pending(self, RecordBuffer taken)
     cpdef unsigned long long seq_at(self, Py_ssize_t ordinal) noexcept
+    cpdef bint knows_seqs(self) noexcept
     cpdef Py_ssize_t first_not_below(self, unsigned long long seq) noexcept
     @cython.locals(ordinal=Py_ssize_t)
     cpdef Py_ssize_t ordinal_of(self, unsigned long long seq) noexcept
@@ -75,6 +78,8 @@ cdef class Segment:
     @cython.locals(ordinal=Py_ssize_t)
     cpdef bint holds(self, unsigned long long seq) noexcept
     cpdef Py_ssize_t next_live(self, Py_ssize_t ordinal) noexcept
+    @cython.locals(removed=bytearray)
+    cdef bint _all_removed(self, Py_ssize_t ordinal) noexcept
     cpdef bytes subject_at(self, Py_ssize_t ordinal)
     cpdef bint has_headers(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t offset_at(self, Py_ssize_t ordinal) noexcept
@@ -91,6 +96,13 @@ cdef class Segment:
     cpdef Py_ssize_t subject_id(self, bytes subject)
     @cython.locals(needed=Py_ssize_t)
     cpdef mark_removed(self, Py_ssize_t ordinal, Py_ssize_t size)
+    @cython.locals(
+        subject_of=Numbers, flags="const unsigned char*", known=Py_ssize_t, ordinal=Py_ssize_t,
+        value="unsigned int", number=Py_ssize_t, with_headers=Py_ssize_t,
+    )
+    cpdef Py_ssize_t remove_range(self, Py_ssize_t start, Py_ssize_t end, bytes wanted, Numbers counts) except -1
+    @cython.locals(ordinal=Py_ssize_t)
+    cpdef Py_ssize_t nth_live(self, Py_ssize_t start, Py_ssize_t count) noexcept
     @cython.locals(whole=Py_ssize_t, rest=int)
     cpdef mark_all_removed(self)
     cpdef Py_ssize_t exposed(self) noexcept
@@ -104,5 +116,5 @@ cdef class Segment:
     cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, SubjectList subjects)
     cpdef adopt_tables(self, Segment other)
     cpdef become(self, Segment other)
-    cpdef unload(self)
+    cpdef unload(self, Py_ssize_t stride=*)
     cpdef forget_sums(self)

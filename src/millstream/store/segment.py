@@ -6,7 +6,8 @@
 
 The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
 (but for what is erased in them, and when a smaller one takes its place: ``compaction``, ``compression``), a
-summary lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed.
+summary lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed;
+`waypoints` stay, by which single messages are found.
 
 Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
 
@@ -25,6 +26,7 @@ from millstream.store.fs import File
 from millstream.store.numbers import Numbers
 from millstream.store.record import RecordBuffer
 from millstream.store.subject_list import SubjectList
+from millstream.store.waypoints import STRIDE, Waypoints
 
 MAGIC = b"MSL\x01"
 FILE_HEADER_SIZE = 16
@@ -86,6 +88,7 @@ class Segment:
         self.seqs: Numbers | None = None
         self.others = Numbers(4)  # where records lie that are no messages
         self.subjects = SubjectList()
+        self.waypoints: Waypoints | None = None  # made when the tables are dropped for the first time
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
         self.lasts = Numbers(8)
@@ -194,6 +197,10 @@ class Segment:
             return self.seqs.at(ordinal)
         return self.base_seq + ordinal
 
+    def knows_seqs(self) -> bool:
+        """Whether the sequence of each ordinal is known: it needs tables if there are gaps."""
+        return self.loaded or (self.waypoints is not None and self.waypoints.seqs is None)
+
     def first_not_below(self, seq: int) -> int:
         """The ordinal of the first message whose sequence is not below `seq`; `count` if there is none."""
         if self.seqs is not None:
@@ -228,7 +235,14 @@ class Segment:
             return ordinal if ordinal < self.count else self.count
         while ordinal < self.count and self.is_removed(ordinal):
             ordinal += 1
-        return ordinal
+            while ordinal & 7 == 0 and self._all_removed(ordinal):
+                ordinal += 8
+        return ordinal if ordinal < self.count else self.count
+
+    def _all_removed(self, ordinal: int) -> bool:
+        """Whether the eight messages from `ordinal` on, a multiple of eight, are removed."""
+        removed = self.removed
+        return removed is not None and ordinal >> 3 < len(removed) and removed[ordinal >> 3] == 0xFF
 
     def subject_at(self, ordinal: int) -> bytes:
         return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
@@ -315,6 +329,36 @@ class Segment:
         self.removed[ordinal >> 3] |= 1 << (ordinal & 7)
         self.live -= 1
         self.live_bytes -= size
+
+    def remove_range(self, start: int, end: int, wanted: bytes | None, counts: Numbers) -> int:
+        """Mark the live ordinals from `start` to before `end` removed, if their subjects are wanted.
+
+        Adds how many there were to each subject's number in `counts`; returns how many of them have headers.
+        """
+        with_headers = 0
+        subject_of = self.subject_of
+        flags = b"" if wanted is None else wanted
+        known = self.subjects.count if wanted is None else len(wanted)
+        for ordinal in range(start, end):
+            value = subject_of.at(ordinal)
+            number = value & _SUBJECT_MASK
+            if number >= known or (wanted is not None and not flags[number]) or self.is_removed(ordinal):
+                continue
+            self.mark_removed(ordinal, self.size_of(ordinal))
+            counts.set(number, counts.at(number) + 1)
+            if value & _HEADER_BIT:
+                with_headers += 1
+        return with_headers
+
+    def nth_live(self, start: int, count: int) -> int:
+        """The ordinal of the live message that has `count` live ones from `start` on before it."""
+        ordinal = self.next_live(start)
+        if self.removed is None:
+            return min(ordinal + count, self.count)
+        while count > 0 and ordinal < self.count:
+            ordinal = self.next_live(ordinal + 1)
+            count -= 1
+        return ordinal
 
     def mark_all_removed(self) -> None:
         if self.live:
@@ -405,6 +449,7 @@ class Segment:
 
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
+        self.waypoints = None
         self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
         self.erased = other.erased
         self.with_headers = other.with_headers
@@ -430,8 +475,10 @@ class Segment:
         self.removed = None
         self.summarized = False
 
-    def unload(self) -> None:
-        """Forget the tables of a sealed segment; its summary has them."""
+    def unload(self, stride: int = STRIDE) -> None:
+        """Forget the tables of a sealed segment, which its summary has, but for the waypoints."""
+        if self.waypoints is None:
+            self.waypoints = Waypoints(self.offsets, self.seqs, self.base_seq, self.size, stride)
         self.loaded = False
         self.epoch += 1
         self.offsets = Numbers(4)

@@ -12,12 +12,18 @@ cdef class SubjectList(GrowingBuffer):
     cdef readonly Py_ssize_t count
     cdef Numbers _ends
     cdef Numbers _slots
+    cdef Py_ssize_t _hashed
+    cdef bint _twins
 
     @cython.locals(start=Py_ssize_t)
     cpdef bytes at(self, Py_ssize_t number)
+    cpdef Py_ssize_t size_at(self, Py_ssize_t number) noexcept
     cpdef Py_ssize_t find(self, bytes subject) except? -2
     @cython.locals(slot=Py_ssize_t, known=Py_ssize_t, hashed="unsigned long long")
     cpdef Py_ssize_t add(self, bytes subject) except -1
+    cpdef append_name(self, bytes data, Py_ssize_t start, Py_ssize_t size)
+    @cython.locals(slots=Py_ssize_t, number=Py_ssize_t, name=bytes, slot=Py_ssize_t, hashed="unsigned long long")
+    cdef _hash_rest(self)
     cdef Py_ssize_t _start(self, Py_ssize_t number) noexcept
     @cython.locals(mask=Py_ssize_t, slot=Py_ssize_t, word="unsigned long long")
     cdef Py_ssize_t _slot(self, bytes subject, unsigned long long hashed) noexcept

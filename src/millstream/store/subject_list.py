@@ -8,7 +8,8 @@ half of the subject's hash beside its number:
     home   where the search begins: the lower bits of the hash
 
 So most searches compare one name, and the table is made larger without looking at any.  Hashes are Python's,
-with a key of the process: who chooses subjects cannot foresee where they stand.
+with a key of the process: who chooses subjects cannot foresee where they stand.  Names that are read from a
+file (`append_name`) get their slots when somebody looks for a number: most of those who read do not.
 """
 
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ class SubjectList(GrowingBuffer):
         GrowingBuffer.__init__(self)
         self.count = 0
         self._ends = Numbers(4)
+        self._hashed = 0  # so many have their slots
+        self._twins = False  # a name is there twice
         self._slots = _empty_table(_SMALLEST_TABLE)  # see above
 
     def __len__(self) -> int:
@@ -42,12 +45,20 @@ class SubjectList(GrowingBuffer):
         start = self._start(number)
         return self.cut(start, self._ends.at(number) - start)
 
+    def size_at(self, number: int) -> int:
+        """How many bytes the subject with this number has."""
+        return self._ends.at(number) - self._start(number)
+
     def find(self, subject: bytes) -> int:
         """The number of `subject`, or -1."""
+        if self._hashed < self.count:
+            self._hash_rest()
         return (self._slots.at(self._slot(subject, _hash_of(subject))) & _LOW) - 1
 
     def add(self, subject: bytes) -> int:
         """The number of `subject`, which is given one if it has none."""
+        if self._hashed < self.count:
+            self._hash_rest()
         hashed = _hash_of(subject)
         slot = self._slot(subject, hashed)
         known = self._slots.at(slot) & _LOW
@@ -57,9 +68,41 @@ class SubjectList(GrowingBuffer):
         self._ends.push(self.size)
         self.count += 1
         self._slots.set(slot, hashed << _HALF | self.count)
+        self._hashed = self.count
         if self.count * 3 > self._slots.count * 2:
             self._grow_table()
         return self.count - 1
+
+    def append_name(self, data: bytes, start: int, size: int) -> None:
+        """Give ``data[start : start + size]``, which is not there yet, the next number."""
+        if start < 0 or size < 0 or start + size > len(data):
+            raise ValueError("a name does not lie within its source")
+        self.reserve(size)
+        self.put(data, start, size)
+        self._ends.push(self.size)
+        self.count += 1
+
+    def is_unique(self) -> bool:
+        """Whether no name is there twice."""
+        if self._hashed < self.count:
+            self._hash_rest()
+        return not self._twins
+
+    def _hash_rest(self) -> None:
+        """Give every name a slot."""
+        slots = self._slots.count
+        while self.count * 3 > slots * 2:
+            slots *= 2
+        self._slots = _empty_table(slots)
+        self._hashed = self.count
+        for number in range(self.count):
+            name = self.at(number)
+            hashed = _hash_of(name)
+            slot = self._slot(name, hashed)
+            if self._slots.at(slot):
+                self._twins = True
+            else:
+                self._slots.set(slot, hashed << _HALF | (number + 1))
 
     def _start(self, number: int) -> int:
         return self._ends.at(number - 1) if number else 0

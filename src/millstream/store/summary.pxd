@@ -1,13 +1,26 @@
 cimport cython
 
-from millstream.base.buffer cimport GrowingBuffer
+from millstream.base.buffer cimport GrowingBuffer, read_little
 from millstream.store.numbers cimport Numbers
 from millstream.store.segment cimport Segment
 from millstream.store.subject_list cimport SubjectList
 
+cdef Py_ssize_t _SUBJECT_SIZE
 cdef unsigned int _HEADER_BIT
 cdef unsigned int _SUBJECT_MASK
 
+@cython.final
+cdef class SubjectSums:
+    cdef readonly SubjectList names
+    cdef readonly Numbers counts
+    cdef readonly Numbers firsts
+    cdef readonly Numbers lasts
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef Py_ssize_t read(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
+
+@cython.locals(number=Py_ssize_t)
+cdef Py_ssize_t _blank_number(SubjectList names)
 @cython.locals(end=Py_ssize_t)
 cdef Py_ssize_t _gap_at(Segment segment, Py_ssize_t ordinal) noexcept
 @cython.locals(ordinal=Py_ssize_t, gap=Py_ssize_t, largest=Py_ssize_t)
@@ -20,12 +33,12 @@ cdef unsigned int _number_at(Segment segment, Py_ssize_t ordinal) noexcept
 cdef int _subject_width(Segment segment)
 @cython.locals(ordinal=Py_ssize_t)
 cdef _put_numbers(GrowingBuffer out, Segment segment, Py_ssize_t width)
-@cython.locals(tables=Segment, subjects=SubjectList)
+@cython.locals(tables=Segment, sums=SubjectSums)
 cpdef load_tables(Segment segment, object summary)
 @cython.locals(
     offsets=Numbers, table=Numbers, others=Numbers, seqs=Numbers, position=Py_ssize_t, count=Py_ssize_t,
     width=Py_ssize_t,
 )
-cdef _load(Segment tables, list sums, object layout)
+cdef _load(Segment tables, SubjectSums sums, object layout)
 @cython.locals(counts=Numbers, firsts=Numbers, lasts=Numbers, number=Py_ssize_t)
-cdef bint _sums_are_right(Segment tables, list sums) except -1
+cdef bint _sums_are_right(Segment tables, SubjectSums sums) except -1

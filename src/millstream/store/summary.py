@@ -12,9 +12,10 @@ used (``_load``), since compiled code reads by them.  ``docs/formats/log.md`` ha
 """
 
 import struct
-from dataclasses import dataclass
 
-from millstream.base.buffer import GrowingBuffer
+import msgspec
+
+from millstream.base.buffer import GrowingBuffer, read_little
 from millstream.store.checksum import crc32c
 from millstream.store.numbers import Numbers, pack_rising, unpack_rising
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
@@ -23,6 +24,7 @@ from millstream.store.subject_list import SubjectList
 MAGIC = b"MSSUM\x01\x00\x00"
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
 _SUBJECT = struct.Struct("<HIQQ")
+_SUBJECT_SIZE = _SUBJECT.size
 _START = len(MAGIC) + 4
 _LARGEST_SIZE = 0xFFFFFFFF  # of a segment, whose offsets have four bytes
 _LARGEST_SEQ = 0xFFFFFFFFFFFFFFFE
@@ -31,18 +33,30 @@ _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
 
 
-@dataclass(slots=True)
-class SubjectSum:
-    """The messages of one subject in one segment, removed ones included."""
+class SubjectSums:
+    """The messages of each subject of a segment, removed ones included, by the subject's number."""
 
-    subject: bytes
-    count: int
-    first: int
-    last: int
+    def __init__(self) -> None:
+        self.names = SubjectList()
+        self.counts = Numbers(4)
+        self.firsts = Numbers(8)
+        self.lasts = Numbers(8)
+
+    def read(self, data: bytes, at: int, count: int) -> int:
+        """Take in so many, as a summary has them at `at`; where they end.  ValueError if it is cut short."""
+        for _ in range(count):
+            if len(data) - at < _SUBJECT_SIZE:
+                raise ValueError("summary is cut short")
+            size = read_little(data, at, 2)
+            self.counts.push(read_little(data, at + 2, 4))
+            self.firsts.push(read_little(data, at + 6, 8))
+            self.lasts.push(read_little(data, at + 14, 8))
+            self.names.append_name(data, at + _SUBJECT_SIZE, size)
+            at += _SUBJECT_SIZE + size
+        return at
 
 
-@dataclass(slots=True)
-class Layout:
+class Layout(msgspec.Struct):
     """Where and how wide the tables are in the bytes of a summary."""
 
     data: bytes
@@ -54,8 +68,7 @@ class Layout:
     first_offset: int
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(msgspec.Struct):
     """The part that a restart needs, and the tables that a segment has while it is read."""
 
     number: int
@@ -71,7 +84,7 @@ class Summary:
     with_headers: int
     marks: int
     times_fall: bool
-    subjects: list[SubjectSum]
+    subjects: SubjectSums
     removals: list[int]
     layout: Layout
     tables: Segment
@@ -126,14 +139,18 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
     return MAGIC + crc32c(body).to_bytes(4, "little") + body
 
 
-def decode(data: bytes) -> Summary | None:
-    """The summary in `data`, or None if it is not a sound one."""
+def decode(data: bytes, *, names_checked: bool = False) -> Summary | None:
+    """The summary in `data`, or None if it is not a sound one.
+
+    `names_checked`: it was read before, so that no subject comes twice need not be looked at again.
+    """
     if len(data) < _START + _FIXED.size or not data.startswith(MAGIC):
         return None
     if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
         return None
     try:
-        return _decode(data)
+        summary = _decode(data)
+        return summary if names_checked or summary.subjects.names.is_unique() else None
     except (ValueError, OverflowError, struct.error):  # a sound checksum over something else
         return None
 
@@ -162,14 +179,10 @@ def _decode(data: bytes) -> Summary:
         first_offset,
     ) = _FIXED.unpack_from(data, _START)
     position = _START + _FIXED.size
-    subjects = []
-    for _ in range(subject_count):
-        size, messages, first, last = _SUBJECT.unpack_from(data, position)
-        position += _SUBJECT.size
-        if size > len(data) - position:
-            raise ValueError("summary is cut short")
-        subjects.append(SubjectSum(data[position : position + size], messages, first, last))
-        position += size
+    if subject_count * _SUBJECT_SIZE > len(data):
+        raise ValueError("summary is cut short")
+    subjects = SubjectSums()
+    position = subjects.read(data, position, subject_count)
     removals, position = unpack_rising(data, position, removal_count)
     tables = Segment(number, start_seq)
     tables.base_seq, tables.last_seq = base_seq, last_seq
@@ -201,15 +214,12 @@ def _decode(data: bytes) -> Summary:
 
 def load_tables(segment: Segment, summary: Summary) -> None:
     """Give a sealed segment its tables back."""
-    subjects = SubjectList()
-    for each in summary.subjects:
-        subjects.add(each.subject)
     segment.erased = erased_in(summary)
     tables = summary.tables
-    segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, subjects)
+    segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, summary.subjects.names)
 
 
-def _load(tables: Segment, sums: list[SubjectSum], layout: Layout) -> None:
+def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
     """Fill the tables; ValueError unless all numbers fit together, as those of a segment do."""
     count, data, position, width = tables.count, layout.data, layout.at, layout.subject_width
     if not (
@@ -259,11 +269,9 @@ def _seqs_are_sound(tables: Segment) -> bool:
     return seqs.at(0) == first and seqs.rise_between(first, last + 1)
 
 
-def _sums_are_right(tables: Segment, sums: list[SubjectSum]) -> bool:
+def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
     """Whether every number is one of a subject, and the messages of each are as many, and where, it says."""
-    known = len(sums)
-    if len({each.subject for each in sums}) != known:
-        return False
+    known = sums.names.count
     counts, firsts, lasts = (
         Numbers(4, bytes(4 * known)),
         Numbers(4, bytes(4 * known)),
@@ -271,17 +279,29 @@ def _sums_are_right(tables: Segment, sums: list[SubjectSum]) -> bool:
     )
     if tables.subject_of.tally(_SUBJECT_MASK, counts, firsts, lasts) != tables.with_headers:
         return False
-    for number, each in enumerate(sums):
-        if each.count == 0 or each.count != counts.at(number):
+    for number in range(known):
+        if counts.at(number) == 0 or sums.counts.at(number) != counts.at(number):
             return False
-        if each.first != tables.seq_at(firsts.at(number)) or each.last != tables.seq_at(lasts.at(number)):
+        if sums.firsts.at(number) != tables.seq_at(firsts.at(number)):
+            return False
+        if sums.lasts.at(number) != tables.seq_at(lasts.at(number)):
             return False
     return True
 
 
 def erased_in(summary: Summary) -> int:
     """How many messages had their content overwritten: they have the empty subject."""
-    return sum(each.count for each in summary.subjects if not each.subject)
+    sums = summary.subjects
+    number = _blank_number(sums.names)
+    return sums.counts.at(number) if number >= 0 else 0
+
+
+def _blank_number(names: SubjectList) -> int:
+    """The number of the empty subject, or -1."""
+    for number in range(names.count):
+        if names.size_at(number) == 0:
+            return number
+    return -1
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

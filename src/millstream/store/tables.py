@@ -1,9 +1,12 @@
-"""The tables of sealed segments: brought in when a message is looked for, dropped when there are many.
+"""The tables of sealed segments: loaded for whatever goes over many messages, dropped when there are many.
 
-Open files come and go with them.  Used by the thread that appends, and by no other.
+Files are opened when they are read; a log keeps a bounded number of them open.  Used by the thread that
+appends, and by no other.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from millstream.store.block_file import open_segment_file
 from millstream.store.commit import segment_path, summary_path
@@ -12,8 +15,10 @@ from millstream.store.fs import File, FileSystem
 from millstream.store.scan import scan
 from millstream.store.segment import Segment, start_in_header
 from millstream.store.summary import Summary, decode, load_tables
+from millstream.store.waypoints import STRIDE
 
 MOST_LOADED = 16  # sealed segments
+MOST_OPEN = 256  # files of segments without tables
 
 
 class Tables:
@@ -23,6 +28,8 @@ class Tables:
         self._fs = fs
         self._folder = folder
         self._loaded: list[Segment] = []  # sealed ones, the latest used last
+        self._opened: deque[Segment] = deque()  # for reads of single messages, the first one first
+        self.stride = STRIDE
 
     def move(self, folder: str) -> None:
         """The folder was renamed."""
@@ -30,9 +37,28 @@ class Tables:
 
     def file(self, segment: Segment) -> File:
         if segment.file is None:
-            segment.file = open_segment_file(self._fs, segment_path(self._folder, segment.number))
+            segment.file = self._open(segment_path(self._folder, segment.number))
+            if not segment.loaded:
+                self._opened.append(segment)
+                if len(self._opened) > MOST_OPEN:
+                    self._close_opened(1)
         file: File = segment.file
         return file
+
+    def _open(self, path: str) -> File:
+        try:
+            return open_segment_file(self._fs, path)
+        except StoreError as error:
+            if not error.recoverable or not self._opened:
+                raise
+        self._close_opened(len(self._opened))  # too many files are open, perhaps: others can be opened again
+        return open_segment_file(self._fs, path)
+
+    def _close_opened(self, count: int) -> None:
+        for _ in range(count):
+            segment = self._opened.popleft()
+            if not segment.pins and not segment.loaded:
+                segment.close()
 
     def keep(self, segment: Segment) -> None:
         """A segment that has its tables was sealed."""
@@ -62,7 +88,8 @@ class Tables:
     def _summary(self, segment: Segment) -> Summary | None:
         """Its summary, if it is still the one that was there when the log was opened."""
         try:
-            found = decode(self._fs.read_all(summary_path(self._folder, segment.number)))
+            data = self._fs.read_all(summary_path(self._folder, segment.number))
+            found = decode(data, names_checked=True)
         except StoreError:
             return None
         if found is None or found.number != segment.number or found.log_size != segment.size:
@@ -87,8 +114,6 @@ class Tables:
             if segment.pins or not segment.summarized or segment.pending.size:
                 continue  # they are needed, and exist nowhere else
             self._loaded.remove(segment)
-            segment.unload()
-            if segment.file is not None:
-                segment.file.close()
-                segment.file = None
+            segment.unload(self.stride)
+            segment.close()
             spare -= 1

@@ -9,9 +9,11 @@ Which tokens a transform has, and how they are put together, is in `subjects.tra
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Final
+
+import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
@@ -34,10 +36,15 @@ _SPELLINGS: Final = {
     "split": "[sS]plit",
     "random": "[rR]andom",
 }
-_CALLS: Final = {
-    name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
-    for name, spelling in _SPELLINGS.items()
-}
+
+
+@cache
+def _calls() -> dict[str, re.Pattern[str]]:
+    """Return what a call of each function looks like."""
+    return {
+        name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
+        for name, spelling in _SPELLINGS.items()
+    }
 
 
 class Fault(Enum):
@@ -72,8 +79,7 @@ class TransformError(MillstreamError):
 Step = Callable[[list[bytes]], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A destination token that is a function, its arguments read but not yet placed."""
 
     name: str  # in small letters
@@ -169,7 +175,7 @@ def compile_call(call: Call, positions: list[int], generator: random.Random) -> 
 
 
 def _parse(token: str) -> tuple[str, list[str]] | None:
-    for name, pattern in _CALLS.items():
+    for name, pattern in _calls().items():
         found = pattern.search(token)
         if found is not None:
             return name, _SEPARATOR.split(found[1])

@@ -3,13 +3,17 @@
 ``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only when
 alone in their token.  Patterns are taken to be valid (see ``tokens``); nothing here validates.
 
-``is_one_word`` is the one question that is asked of every subject that leaves the server.
+``is_one_word`` is asked of every subject that leaves the server, ``valid_subscription`` of every SUB.
 """
 
 _DOT = ord(".")
 _STAR = ord("*")
 _TAIL = ord(">")
 _BLANK = ord(" ")
+_CR = ord("\r")
+_LF = ord("\n")
+_FORM_FEED = ord("\f")
+_TAB = ord("\t")
 
 
 def is_one_word(subject: bytes) -> bool:
@@ -20,6 +24,26 @@ def is_one_word(subject: bytes) -> bool:
     while i < size and s[i] > _BLANK:
         i += 1
     return i == size
+
+
+def valid_subscription(subject: bytes) -> bool:
+    """Return whether SUB accepts it: no empty token, no white space, `>` only last.
+
+    Unlike ``tokens.valid_subject`` it allows control characters and a vertical tab, as nats-server does.
+    """
+    s = subject
+    token_size = 0
+    for i in range(len(subject)):
+        c = s[i]
+        if c == _DOT:
+            if token_size == 0 or (token_size == 1 and s[i - 1] == _TAIL):
+                return False
+            token_size = 0
+        elif c in (_BLANK, _TAB, _LF, _CR, _FORM_FEED):
+            return False
+        else:
+            token_size += 1
+    return token_size > 0
 
 
 def matches(subject: bytes, pattern: bytes) -> bool:

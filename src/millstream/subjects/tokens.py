@@ -5,25 +5,19 @@ protocol: a subscription may hold wildcards but no blanks, a pedantic publish ma
 while blanks cannot reach it (the parser splits on them).  Control characters are refused wherever a
 configuration or a header names a subject, since the server itself sends to those; a client may subscribe
 with them, as nats-server lets it, and gets nothing.  Bytes are not checked to be UTF-8.
-Which subject matches which is in `subjects.match`.
+Which subject matches which, and whether SUB accepts a subject, is in `subjects.match`, which is compiled.
 """
 
 import re
 from typing import Final
 
 _SHAPE: Final = re.compile(rb"[^.\x00-\x20]+(?:\.[^.\x00-\x20]+)*")
-_SUBSCRIBED: Final = re.compile(rb"[^. \t\n\r\f]+(?:\.[^. \t\n\r\f]+)*")
 _WILDCARDS: Final = (b"*", b">")
 
 
 def valid_subject(subject: bytes) -> bool:
     """Whether a configuration may have it: no empty token, blank or control character, `>` only last."""
     return _SHAPE.fullmatch(subject) is not None and _ends_with_its_tail(subject)
-
-
-def valid_subscription(subject: bytes) -> bool:
-    """Whether SUB accepts it: as ``valid_subject``, but control characters are allowed, as in nats-server."""
-    return _SUBSCRIBED.fullmatch(subject) is not None and _ends_with_its_tail(subject)
 
 
 def _ends_with_its_tail(subject: bytes) -> bool:

@@ -14,8 +14,9 @@ here knows which account or stream asks.  Weighted choice between destinations i
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from millstream.subjects.functions import (
     Fault,

@@ -1,14 +1,40 @@
 cimport cython
 
+from millstream.base.buffer cimport equal_bytes
+from millstream.base.untracked cimport keep, untrack
+from millstream.base.wide_map cimport WideMap
+
+cdef unsigned char _DOT
+cdef unsigned char _STAR
+cdef unsigned char _TAIL
+
+@cython.final
 @cython.trashcan(True)
 cdef class Node:
-    cdef public dict children
+    cdef bytes _token
+    cdef Node _only
+    cdef WideMap _children
     cdef public Node star
     cdef public Node tail
-    cdef public dict plain
+    cdef object _value
+    cdef dict _values
     cdef public dict queues
 
     cpdef bint is_empty(self)
+    @cython.locals(branches=Py_ssize_t)
+    cdef bint has_one_branch(self)
+    cdef Node child_at(self, bytes pattern, Py_ssize_t start, Py_ssize_t end)
+    cdef inline Node child(self, bytes token)
+    cdef inline bint has_children(self)
+    @cython.locals(node=Node)
+    cdef Node add_child(self, bytes token)
+    cdef drop_child(self, bytes token)
+    cpdef list children(self)
+    @cython.locals(members=dict)
+    cdef add(self, bytes queue, object value)
+    @cython.locals(members=dict)
+    cdef discard(self, bytes queue, object value)
+    cpdef take(self, list plain)
 
 cdef class Matches:
     cdef public list plain
@@ -30,12 +56,18 @@ cdef class SubjectTree:
     cdef public Py_ssize_t inserts
     cdef public Py_ssize_t removes
 
-    @cython.locals(node=Node, child=Node, index=Py_ssize_t, last=Py_ssize_t)
+    @cython.locals(
+        node=Node, child=Node, p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t
+    )
     cpdef insert(self, bytes pattern, bytes queue, object value)
-    @cython.locals(node=Node, child=Node, index=Py_ssize_t, last=Py_ssize_t)
+    @cython.locals(
+        node=Node, child=Node, stump=Node, p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t,
+        end=Py_ssize_t, cut_start=Py_ssize_t, cut_end=Py_ssize_t,
+    )
     cpdef remove(self, bytes pattern, bytes queue, object value)
-    @cython.locals(index=Py_ssize_t, parent=Node)
-    cpdef _prune(self, list path, list tokens)
+    @cython.locals(p="const unsigned char*")
+    cdef _cut(self, Node stump, bytes pattern, Py_ssize_t start, Py_ssize_t end)
+    cpdef clear(self)
     @cython.locals(found=Matches)
     cpdef Matches match(self, bytes subject)
     @cython.locals(found=Matches)
@@ -48,4 +80,5 @@ cdef class SubjectTree:
     cdef bint _collect_any_last(self, list tokens, Matches found) except -1
     @cython.locals(node=Node, child=Node, star=Node, paths=Paths, last=Py_ssize_t)
     cdef _collect(self, list tokens, Matches found)
+    @cython.locals(members=dict)
     cdef _take(self, Node node, Matches found)

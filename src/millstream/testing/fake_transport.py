@@ -112,9 +112,13 @@ class FakeLoop:
     def run_ready(self) -> None:
         """Run what is due now, and what that gives rise to."""
         while self._ready:
-            ready, self._ready = self._ready, []
-            for handle in ready:
-                handle.run()
+            self.run_one_round()
+
+    def run_one_round(self) -> None:
+        """Run what is due now, and leave what that gives rise to."""
+        ready, self._ready = self._ready, []
+        for handle in ready:
+            handle.run()
 
     def advance(self, seconds: float) -> None:
         """Let time pass, stopping at every timer on the way."""

@@ -98,6 +98,7 @@ class FakeWorld:
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
         self.journal = NoJournal()
+        self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.max_payload = 1024 * 1024
         self.max_subject = 4096
 
@@ -180,6 +181,12 @@ class FakeWorld:
         due = self.time_ns + round(delay_s * 1_000_000_000)
         heapq.heappush(self._timers, (due, next(self._order), timer))
         return timer
+
+    def in_turn(self, name: str, step: Callable[[], int]) -> None:
+        def slice_of_work() -> None:
+            self.slices.append((name, step()))
+
+        self._soon.append(slice_of_work)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)

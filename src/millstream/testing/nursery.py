@@ -42,6 +42,17 @@ _BEGUN: Final = 1000  # where the code of an end would be
 _IMPORTED: Final = (
     "millstream.cli.serve",
     "millstream.server.app",
+    # What a server imports when its configuration or a client asks for it.
+    "millstream.broker.websocket",
+    "millstream.config.schema",
+    "millstream.jetstream.archive.api",
+    "millstream.jetstream.engine",
+    "millstream.server.arrow.clients",
+    "millstream.server.jetstream_view",
+    "millstream.server.jetstream_world",
+    "millstream.server.monitor.endpoint",
+    "millstream.server.system_answers",
+    "millstream.server.workers",
     "uvloop",
     "millstream.cli.app",
 )  # what commands begin with

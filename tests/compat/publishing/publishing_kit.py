@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, header_block, publish
+from compat_kit import PATIENT_SERVER, Message, as_bytes, eventually, header_block, publish
 from transcripts import Conversation, accounts_text, masked
 
 from millstream.testing.patience import PATIENCE_S
@@ -65,7 +65,7 @@ def config_text(
     """A server with many accounts that have JetStream, and a system account."""
     accounts = accounts_text(ACCOUNTS, account)
     system = "SYS: {users: [{user: sys, password: p}]}"
-    server = f"jetstream: {jetstream}\nsystem_account: SYS\n{PATIENT_LOGIN}"
+    server = f"jetstream: {jetstream}\nsystem_account: SYS\n{PATIENT_SERVER}"
     return f"{more}\n{server}accounts: {{\n{system}\n{accounts}\n}}\n"
 
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from compat_kit import PATIENT_LOGIN, Message, as_bytes, eventually, publish, text_block
+from compat_kit import PATIENT_SERVER, Message, as_bytes, eventually, publish, text_block
 from transcripts import Conversation, accounts_text, masked
 
 from millstream.testing.patience import PATIENCE_S
@@ -46,7 +46,7 @@ def mask(text: str) -> str:
 def config_text(more: str = "") -> str:
     """A server with many accounts that have JetStream."""
     accounts = accounts_text(ACCOUNTS)
-    server = f"jetstream: {{max_mem: 1G, max_file: 8G}}\n{PATIENT_LOGIN}"
+    server = f"jetstream: {{max_mem: 1G, max_file: 8G}}\n{PATIENT_SERVER}"
     return f"{more}\n{server}accounts: {{\n{accounts}\n}}\n"
 
 

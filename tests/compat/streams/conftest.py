@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from compat_kit import PATIENT_LOGIN, Dial, ServerFactory, login
+from compat_kit import PATIENT_SERVER, Dial, ServerFactory, login
 from stream_session import JsWith, OpenSession, Prepare, Session
 
 from millstream.testing.reference import ServerKind, ServerProcess
@@ -23,7 +23,7 @@ def plain_config(generation: int) -> str:
     )
     return (
         f"# {generation}\nserver_name: probe\njetstream: {{max_mem: 1GB, max_file: 4GB}}\n"
-        f"{PATIENT_LOGIN}accounts: {{\n{accounts}\n}}\n"
+        f"{PATIENT_SERVER}accounts: {{\n{accounts}\n}}\n"
     )
 
 

@@ -265,7 +265,7 @@ def summary_seeds() -> Iterator[bytes]:
 def check_summary(data: bytes) -> Hashable:
     """A summary whose checksum is right, and nothing else need be."""
     found = summary.decode(summary.MAGIC + crc32c(data).to_bytes(4, "little") + data)
-    return found is None, found is not None and (len(found.subjects), found.count)
+    return found is None, found is not None and (found.subjects.names.count, found.count)
 
 
 def entry_seeds() -> Iterator[bytes]:

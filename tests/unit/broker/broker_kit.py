@@ -30,7 +30,14 @@ class Recorder(Observer):
 
 
 def make_broker(observer: Observer | None = None, **options: Any) -> Broker:
-    return Broker(BrokerOptions(**options), server_id="NSERVER", loop=FakeLoop().as_loop(), observer=observer)
+    loop = FakeLoop()
+    return Broker(
+        BrokerOptions(**options),
+        server_id="NSERVER",
+        loop=loop.as_loop(),
+        observer=observer,
+        clock=loop.time,
+    )
 
 
 def loop_of(broker: Broker) -> FakeLoop:

@@ -4,6 +4,7 @@ import pytest
 from broker_kit import Recorder, client, loop_of, make_broker
 
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.history import SubscriptionRecord
 from millstream.broker.internal import Message
 from millstream.testing.fake_transport import FakeClient
 
@@ -76,7 +77,7 @@ def test_a_closed_connection_is_remembered_with_what_it_did() -> None:
     (record,) = broker.closed
     assert record.session.connect.name == "mill"
     assert (record.in_messages, record.in_bytes, record.out_messages, record.out_bytes) == (1, 2, 1, 2)
-    assert record.subscriptions == [(b"foo", b"q", b"1", 1, 9)]
+    assert list(record.subscriptions()) == [SubscriptionRecord(b"foo", b"q", b"1", 1, 9)]
     assert broker.past_in_messages == 1
 
 

@@ -40,7 +40,7 @@ def test_sub_with_the_wrong_number_of_arguments_closes_without_a_word(arguments:
 def test_a_bad_subject_is_refused_and_the_connection_goes_on(subject: bytes) -> None:
     one = client(make_broker())
     assert one.say(b"SUB %b 1\r\nPING\r\n" % subject) == b"-ERR 'Invalid Subject'\r\nPONG\r\n"
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
 
 
 def test_a_sid_in_use_keeps_its_first_subscription() -> None:
@@ -61,7 +61,7 @@ def test_the_queue_of_the_system_is_not_for_clients() -> None:
     one = client(make_broker())
     answer = one.say(b"SUB foo _sys_ 1\r\n")
     assert answer == b'-ERR \'Permissions Violation for Subscription to "foo" using queue "_sys_"\'\r\n'
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
 
 
 def test_max_subscriptions_refuses_the_next_one_and_unsub_makes_room() -> None:
@@ -87,7 +87,7 @@ def test_unsub_with_a_number_ends_after_so_many_messages_counted_from_sub() -> N
     one = client(make_broker())
     one.say(b"SUB foo 1\r\nPUB foo 0\r\n\r\nUNSUB 1 3\r\n")
     assert one.say(b"PUB foo 0\r\n\r\n" * 5) == b"MSG foo 1 0\r\n\r\n" * 2
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
     assert one.connection.broker.global_account.space.tree.count == 0
 
 
@@ -95,7 +95,7 @@ def test_unsub_with_a_number_already_reached_ends_at_once() -> None:
     one = client(make_broker())
     one.say(b"SUB foo 1\r\n" + b"PUB foo 0\r\n\r\n" * 3)
     assert one.say(b"UNSUB 1 3\r\nPUB foo 0\r\n\r\n") == b""
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
 
 
 def test_a_later_unsub_replaces_the_number() -> None:
@@ -108,7 +108,7 @@ def test_a_later_unsub_replaces_the_number() -> None:
 def test_unsub_with_a_bad_number_is_unsub_without(number: bytes) -> None:
     one = client(make_broker())
     assert one.say(b"SUB foo 1\r\nUNSUB 1 %b\r\nPUB foo 0\r\n\r\nPING\r\n" % number) == b"PONG\r\n"
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
 
 
 def test_the_largest_number_for_unsub_is_kept() -> None:

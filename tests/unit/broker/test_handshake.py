@@ -295,7 +295,7 @@ def test_a_no_auth_user_may_skip_connect_and_gets_no_ok_for_it() -> None:
     assert one.say(b"SUB foo 1\r\nPUB foo 0\r\n\r\n") == b"+OK\r\n+OK\r\nMSG foo 1 0\r\n\r\n"
     assert one.connection.account.name == "A"
     assert one.say(b"CONNECT {}\r\n") == b"+OK\r\n"  # a real CONNECT gets one
-    assert one.connection.subscriptions == {}
+    assert len(one.connection.subscriptions) == 0
 
 
 # -- bcrypt -----------------------------------------------------------------------------------------

@@ -95,6 +95,72 @@ def test_a_wildcard_subscription_reaches_every_one_of_many_cached_routes() -> No
     assert len(receiver.got) == 1
 
 
+@pytest.mark.parametrize(
+    ("subject", "pattern", "dropped"),
+    [
+        (b"a.b.c", b"a.b.*", True),
+        (b"a.b.c", b"a.b.>", True),
+        (b"a.b.c", b"a.*.c", True),
+        (b"a.b.c", b"*.b.c", True),
+        (b"a.b.c", b"a.>", True),
+        (b"a.b.c", b">", True),
+        (b"a.b.c", b"a.b.*.d", False),
+        (b"a.b.c", b"a.c.*", False),
+        (b"a.b", b"a.b.>", False),
+        (b"a.b", b"a.*", True),
+        (b"a.b", b"*.*", True),
+        (b"a.b", b"*", False),
+        (b"a", b"*", True),
+        (b"a", b">", True),
+        (b"a", b"a.*", False),
+    ],
+)
+def test_a_pattern_drops_a_route_by_its_first_two_tokens_or_by_all_of_them(
+    subject: bytes, pattern: bytes, dropped: bool
+) -> None:
+    space = SubjectSpace("A", 7)
+    route, other = space.route(subject), space.route(b"x.y.z")
+    subscribe(space, pattern)
+    assert route.valid is not dropped
+    assert other.valid is (pattern not in (b">",))
+    assert space.route(subject).receivers() == int(dropped)
+
+
+def test_of_many_routes_with_the_same_start_all_are_dropped_and_no_others() -> None:
+    space = SubjectSpace("A", 7)
+    routes = [space.route(b"a.b.%d" % number) for number in range(2000)]
+    other = space.route(b"a.c.1")
+    subscribe(space, b"a.b.*.x")
+    assert not any(route.valid for route in routes)
+    assert other.valid
+    assert len(space.routes) == 1
+
+
+def test_a_subscriber_that_has_gone_is_left_out_of_new_routes() -> None:
+    space = SubjectSpace("A", 7)
+
+    class Leaving(Receiver):
+        def gone(self) -> bool:
+            return True
+
+    subscribe(space, b"a", receiver=Leaving())
+    subscribe(space, b"a", b"q", receiver=Leaving())
+    stays, _ = subscribe(space, b"a", b"q")
+    assert space.route(b"a").receivers() == 1
+    assert publish(space, b"a") == 1
+    assert len(stays.got) == 1
+
+
+def test_a_space_that_is_cleared_has_nothing_left() -> None:
+    space = SubjectSpace("A", 7)
+    subscribe(space, b"a.*")
+    route = space.route(b"a.b")
+    space.clear()
+    assert not route.valid
+    assert space.tree.root.is_empty()
+    assert publish(space, b"a.b") == 0
+
+
 def test_the_cache_is_bounded_and_dropped_routes_are_marked() -> None:
     space = SubjectSpace("A", 7)
     first = space.route(b"s.0")

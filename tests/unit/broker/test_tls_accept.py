@@ -4,11 +4,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import uvloop
+from msgspec.structs import replace
 
 from millstream.base.clock import ManualClock
 from millstream.broker.options import TlsOptions

@@ -3,12 +3,12 @@
 import socket
 import ssl
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from msgspec.structs import replace
 
 from millstream.base.tls_files import TlsFileError
 from millstream.broker.options import TlsOptions

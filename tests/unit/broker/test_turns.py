@@ -57,10 +57,10 @@ class Worker:
         self._turn = turn
 
     def submit(self, work: Any, done: Any) -> None:
-        self._turn(done, None)
+        self._turn("work", done, None)
 
     def commit(self, job: Any, done: Any) -> None:
-        self._turn(done, None)
+        self._turn("work", done, None)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_an_operation_that_raises_closes_its_own_connection_and_flushes_the_othe
     listener.say(b"SUB news 1\r\n")
 
     def fail(*_: object) -> None:
-        raise RuntimeError("no such subscription")
+        raise RuntimeError("no pong")
 
-    monkeypatch.setattr(broker.imports, "shadow", fail)
-    rude.say(b"PUB news 2\r\nhi\r\nSUB more 1\r\n")
+    monkeypatch.setattr(broker.commands, "after_pong", fail)
+    rude.say(b"PUB news 2\r\nhi\r\nPING\r\n")
     assert rude.closed
     assert not listener.closed
     assert listener.heard() == b"MSG news 1 2\r\nhi\r\n"

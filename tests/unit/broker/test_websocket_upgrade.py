@@ -1,11 +1,11 @@
 """The upgrade request: read in any pieces, judged as nats-server judges it, answered with its words."""
 
-from dataclasses import replace
 from http import HTTPStatus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.broker.options import WebSocketOptions
 from millstream.broker.websocket_upgrade import (

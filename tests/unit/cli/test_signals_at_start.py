@@ -18,23 +18,30 @@ def begin(folder: Path) -> subprocess.Popen[str]:
     """Start a server and return when our code runs: before, the interpreter has Ctrl-C to itself."""
     command = [sys.executable, "-m", "millstream", "serve", "-a", "127.0.0.1", "-p", "-1", "-js"]
     process = subprocess.Popen(
-        [*command, "-sd", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, "-sd", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A shell lets jobs in the background ignore Ctrl-C, and so would Python.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + PATIENCE_S
-    seen = 0
-    while seen < 3:  # in a row: the interpreter sets up one signal after the other
+    while not _is_past_the_interpreter(process):
         assert time.monotonic() < deadline
-        seen = seen + 1 if _is_past_the_interpreter(process) else 0
         time.sleep(0.001)
     return process
 
 
 def _is_past_the_interpreter(process: subprocess.Popen[str]) -> bool:
-    """Whether Python has begun, which ignores SIGPIPE, and Ctrl-C does not become an exception any more."""
+    """Whether Ctrl-C does not become an exception any more.
+
+    The interpreter catches it before it loads the first extension, and our code is what gives it back.
+    """
     status = Path(f"/proc/{process.pid}/status").read_text()
-    masks = {line.split(":")[0]: line.split(":")[1] for line in status.splitlines() if line.startswith("Sig")}
-    ignored, caught = int(masks["SigIgn"], 16), int(masks["SigCgt"], 16)
-    return bool(ignored & 1 << (signal.SIGPIPE - 1)) and not caught & 1 << (signal.SIGINT - 1)
+    caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
+    extensions = ".cpython-" in Path(f"/proc/{process.pid}/maps").read_text()
+    interrupt, terminate = (bool(caught & 1 << (number - 1)) for number in (signal.SIGINT, signal.SIGTERM))
+    return extensions and (not interrupt or terminate)  # the server listens to both, as soon as it can
 
 
 def start_time_s(folder: Path) -> float:

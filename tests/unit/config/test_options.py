@@ -1,9 +1,9 @@
 """What each key of a file, and each flag, does to the options."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from millstream.broker.options import (
     Account,

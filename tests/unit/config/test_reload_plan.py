@@ -1,9 +1,9 @@
 """Which changes a running server can take over."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from millstream.broker.options import Account, TlsOptions, User, WebSocketOptions
 from millstream.config import ConfigError, ServerOptions

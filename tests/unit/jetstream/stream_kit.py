@@ -120,6 +120,7 @@ class Site:
         domain: str = "",
         sync_interval_s: float | None = None,
         strict: bool = True,
+        request_queue_limit: int = 10_000,
     ) -> None:
         self.disk = disk or Disk()
         self.world = world or FakeWorld()
@@ -127,7 +128,9 @@ class Site:
             options, fs=self.disk, domain=domain, resources=resources, sync_interval_s=sync_interval_s
         )
         self.account.recover()
-        self.api = Api(self.account, "server", "2.15.1", strict=strict)
+        self.api = Api(
+            self.account, "server", "2.15.1", strict=strict, request_queue_limit=request_queue_limit
+        )
         self.api.start()
 
     def restarted(self, *, orderly: bool = True) -> Site:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
-from millstream.jetstream import account
+from millstream.jetstream import parts
 from millstream.jetstream.committer import Committer
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.enums import StorageType
@@ -361,8 +361,8 @@ def test_a_committer_without_streams_can_stop() -> None:
 def test_a_summary_that_cannot_be_written_costs_no_publisher_and_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=250))
-    monkeypatch.setattr(account, "new_log", functools.partial(new_log, segment_size=250))
+    monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=250))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=250))
     site = Site()
     site.create()
 

@@ -7,7 +7,7 @@ import functools
 import pytest
 from stream_kit import Disk, Site
 
-from millstream.jetstream import account
+from millstream.jetstream import parts
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.errors import StoreError
 from millstream.store.recovery import new_log, open_log
@@ -18,8 +18,8 @@ FOLDER = "store/streams/S/log"
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "open_log", functools.partial(open_log, segment_size=SEGMENT))
-    monkeypatch.setattr(account, "new_log", functools.partial(new_log, segment_size=SEGMENT))
+    monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=SEGMENT))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=SEGMENT))
 
 
 def size(disk: Disk) -> int:

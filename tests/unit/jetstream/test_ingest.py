@@ -1,5 +1,8 @@
-"""The short way into a stream stores and answers what the general way does."""
+"""The fast path into a stream stores and answers what the slow path does."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stream_kit import Site
@@ -22,6 +25,14 @@ PIECES = st.sampled_from(
         b"Nats-",
         b"Nats-Expected-Stream: T",
         b"Nats-Expected-Last-Sequence: 1",
+        b"Nats-Expected-Last-Subject-Sequence: 0",
+        b"Nats-Expected-Last-Subject-Sequence:1",
+        b"Nats-Expected-Last-Subject-Sequence: 02",
+        b"Nats-Expected-Last-Subject-Sequence:  2 ",
+        b"Nats-Expected-Last-Subject-Sequence: 1x",
+        b"Nats-Expected-Last-Subject-Sequence: ",
+        b"Nats-Expected-Last-Subject-Sequence: 00000000000000000000",
+        b"Nats-Expected-Last-Subject-Sequence-Subject: s.b",
         b"Other: Nats-Msg-Id: four",
         b"Other: 5",
     ]
@@ -32,30 +43,38 @@ WELL_FORMED = st.lists(PIECES, max_size=3).map(
 BLOCKS = st.one_of(WELL_FORMED, st.lists(PIECES, max_size=8).map(b"".join))
 
 
+SUBJECTS = st.sampled_from([b"s.a", b"s.a", b"s.b"])
+
+
 def outcome(site: Site) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes, bytes, int]]]:
     record, log = Record(), site.account.stream("S").log
     stored = []
-    for seq in range(1, log.last_seq + 1):
+    for seq in log.sequences(1, log.last_seq):
         assert log.get(seq, record)
         stored.append((record.subject(), record.headers(), record.payload(), record.seq))
     return [(each.subject, each.payload) for each in site.sent(b"me")], stored
 
 
-@given(st.lists(BLOCKS, min_size=1, max_size=4))
-def test_every_message_is_stored_and_answered_as_by_the_general_way(blocks: list[bytes]) -> None:
-    short, general = Site(), Site()
-    for site in (short, general):
-        stream = site.create()
+BUCKET = {"max_msgs_per_subject": 2, "discard": "new", "allow_rollup_hdrs": True}
+
+
+@given(st.lists(st.tuples(SUBJECTS, BLOCKS), min_size=1, max_size=5), st.sampled_from([{}, BUCKET]))
+def test_every_message_is_stored_and_answered_as_by_the_slow_path(
+    messages: list[tuple[bytes, bytes]], config: dict[str, Any]
+) -> None:
+    fast, slow = Site(), Site()
+    for site in (fast, slow):
+        stream = site.create(**config)
         assert stream.ingest.plain
-        stream.ingest.plain = site is short
-        for number, block in enumerate(blocks):
-            site.world.send(b"s.a", b"%d" % number, reply=b"me", headers=block)
+        stream.ingest.plain = site is fast
+        for number, (subject, block) in enumerate(messages):
+            site.world.send(subject, b"%d" % number, reply=b"me", headers=block)
             site.world.settle()
-            stream.ingest.plain = site is short
-    assert outcome(short) == outcome(general)
+            stream.ingest.plain = site is fast
+    assert outcome(fast) == outcome(slow)
 
 
-def test_a_stream_with_limits_takes_the_short_way_and_keeps_them() -> None:
+def test_a_stream_with_limits_takes_the_fast_path_and_keeps_them() -> None:
     site = Site()
     stream = site.create(max_msgs=2)
     assert stream.ingest.plain
@@ -67,3 +86,20 @@ def test_a_stream_with_limits_takes_the_short_way_and_keeps_them() -> None:
 def test_a_stream_that_refuses_what_is_too_much_does_not() -> None:
     site = Site()
     assert not site.create(max_msgs=2, discard="new").ingest.plain
+
+
+@pytest.mark.parametrize("history", [1, 3])
+def test_a_bucket_takes_the_fast_path_and_keeps_so_many_of_each_key(history: int) -> None:
+    site = Site()
+    stream = site.create(max_msgs_per_subject=history, discard="new")
+    assert stream.ingest.plain
+    for number in range(12):
+        site.publish(f"s.{number % 3}", b"%d" % number)
+    assert site.state()["messages"] == 3 * history
+    assert site.state()["first_seq"] == 12 - 3 * history + 1
+
+
+def test_a_bucket_that_refuses_more_of_a_key_takes_the_slow_path() -> None:
+    site = Site()
+    config = {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}
+    assert not site.create(**config).ingest.plain

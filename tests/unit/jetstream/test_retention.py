@@ -1,9 +1,13 @@
 """What a stream keeps: limits, age, and what is purged."""
 
+import json
 from typing import Any
 
 import pytest
 from stream_kit import SECOND, Site
+
+from millstream.base import slices
+from millstream.jetstream import retention
 
 FULL = (503, 10077, "maximum messages exceeded")
 
@@ -225,3 +229,98 @@ def test_a_purge_can_be_forbidden() -> None:
     assert answer["purged"] == 0
     assert site.error("STREAM.PURGE.S", {"seq": 1, "keep": 1}) == (400, 10003, "bad request")
     assert site.state()["messages"] == 1
+
+
+# -- in steps ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_PURGED_AT_ONCE", 3)
+    monkeypatch.setattr(retention, "_EXPIRED_AT_ONCE", 3)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+
+
+REQUESTS = [(None, 15, 0), (None, 0, 5), (b"s.1", 0, 0), (b"s.1", 15, 0), (b"s.1", 0, 2), (b"s.*", 0, 4)]
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize(("subject", "below", "keep"), REQUESTS)
+def test_a_purge_takes_small_steps_and_removes_the_same(subject: bytes | None, below: int, keep: int) -> None:
+    at_once, in_steps = Site(), Site()
+    streams = [site.create() for site in (at_once, in_steps)]
+    for site in (at_once, in_steps):
+        publish_all(site, *(f"s.{number % 2}" for number in range(20)))
+    expected = streams[0].purge(subject, below, keep)
+    log = streams[1].log
+    purged, left = 0, log.messages
+    steps = streams[1].purge_in_steps(subject, below, keep)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            purged = end.value
+            break
+        assert left - log.messages <= 3
+        left = log.messages
+    assert purged == expected > 3
+    assert list(log.sequences(1, 20)) == list(streams[0].log.sequences(1, 20))
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_what_is_published_during_a_purge_stays_and_others_are_answered() -> None:
+    site = Site()
+    stream = site.create()
+    publish_all(site, *["s.a"] * 20)
+    steps = stream.purge_in_steps(None, 0, 2)
+    next(steps)
+    assert site.publish("s.a")["seq"] == 21
+    assert 2 < site.state()["messages"] < 21
+    for _ in steps:
+        pass
+    assert numbers(site.state()) == (3, 19, 21)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_stream_that_is_deleted_during_its_purge_is_told() -> None:
+    site = Site()
+    site.create()
+    publish_all(site, *["s.a"] * 20)
+    site.world.send(b"$JS.API.STREAM.PURGE.S", b'{"keep":2}', reply=b"purge")
+    site.ask("STREAM.DELETE.S")
+    site.world.settle()
+    [answer] = site.sent(b"purge")
+    assert json.loads(answer.payload)["error"]["err_code"] == 10059
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_crash_in_the_middle_of_a_purge_leaves_the_newest() -> None:
+    site = Site()
+    stream = site.create()
+    publish_all(site, *["s.a"] * 20)
+    steps = stream.purge_in_steps(None, 0, 2)
+    next(steps)
+    next(steps)
+    site.world.settle()
+    again = site.restarted(orderly=False)
+    assert numbers(again.state()) == (14, 7, 20)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_old_messages_go_a_few_at_a_time() -> None:
+    site = Site()
+    stream = site.create(max_age=10 * SECOND)
+    publish_all(site, *["s.a"] * 20)
+    before = stream.log.messages
+    removed = []
+
+    def note(*_: object) -> None:
+        nonlocal before
+        removed.append(before - stream.log.messages)
+        before = stream.log.messages
+
+    remove_old = stream.retention._remove_old
+    stream.retention._remove_old = lambda: (remove_old(), note())[0]  # type: ignore[method-assign]
+    site.world.advance(11)
+    assert stream.log.messages == 0
+    assert max(removed) == 3

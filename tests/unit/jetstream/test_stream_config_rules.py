@@ -1,7 +1,5 @@
 """What holds for the rules of stream configurations as a whole, beyond single answers."""
 
-import dataclasses
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -169,7 +167,7 @@ def test_room_is_what_all_accounts_left_of_the_server() -> None:
     config = StreamConfig(name="S", max_bytes=10)
     assert check_new("S", config, {}, limits).max_bytes == 10
     with pytest.raises(ApiError) as error:
-        check_new("S", config, {}, dataclasses.replace(limits, reserved_store=91))
+        check_new("S", config, {}, msgspec.structs.replace(limits, reserved_store=91))
     assert error.value.err is Err.STORAGE_RESOURCES_EXCEEDED
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from stream_kit import Site
 
+from millstream.base import slices
+from millstream.base.slices import finish
 from millstream.jetstream import stream_details
+from millstream.jetstream.ports import Request
 from millstream.jetstream.stream_details import first_deleted
 from millstream.jsapi.limits import DELETED_LISTED
 from millstream.store.fs import MemoryFileSystem
@@ -50,10 +53,10 @@ def deleted_one_by_one(log: Log) -> list[int]:
 def test_all_that_are_gone_are_told_if_they_are_few() -> None:
     log = log_of_segments(("put", 40), ("skip", 7), ("put", 5), ("skip", 1), ("put", 1), ("skip", 3))
     assert len(log.segments) > 3
-    assert first_deleted(log) == deleted_one_by_one(log) != []
+    assert finish(first_deleted(log)) == deleted_one_by_one(log) != []
     for seq in (1, 2, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 30, 40, 48, *range(22, 40)):
         log.remove(seq)
-        assert first_deleted(log) == deleted_one_by_one(log)
+        assert finish(first_deleted(log)) == deleted_one_by_one(log)
 
 
 def test_nothing_is_gone_of_an_empty_stream() -> None:
@@ -68,11 +71,11 @@ def test_few_tables_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of_segments(("put", 400))
     for seq in range(5, 400, 10):
         log.remove(seq)
-    found = first_deleted(log)
+    found = finish(first_deleted(log))
     assert 0 < len(found) < 40
     assert found == list(range(5, 400, 10))[: len(found)]
     monkeypatch.setattr(stream_details, "_MOST_TABLES", 1000)
-    assert first_deleted(log) == list(range(5, 400, 10))
+    assert finish(first_deleted(log)) == list(range(5, 400, 10))
 
 
 def subjects(site: Site, **request: Any) -> dict[str, Any]:
@@ -83,7 +86,8 @@ def subjects(site: Site, **request: Any) -> dict[str, Any]:
 def test_pages_of_subjects_are_sorted_whatever_a_step_holds(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", at_once)
+    monkeypatch.setattr(stream_details, "AT_ONCE", at_once)
+    monkeypatch.setattr(slices, "MOST_ITEMS", at_once)
     monkeypatch.setattr(stream_details, "SUBJECTS_PER_PAGE", 10)
     site = Site()
     site.create()
@@ -98,7 +102,8 @@ def test_pages_of_subjects_are_sorted_whatever_a_step_holds(
 
 
 def test_others_have_their_turn_between_the_steps_and_may_publish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 2)
+    monkeypatch.setattr(stream_details, "AT_ONCE", 2)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 2)
     site = Site()
     site.create()
     for number in range(10):
@@ -118,8 +123,9 @@ def test_others_have_their_turn_between_the_steps_and_may_publish(monkeypatch: p
 def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
-    site = Site()
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    site = Site(request_queue_limit=63)
     site.create()
     site.publish("s.1")
     site.publish("s.2")
@@ -133,7 +139,8 @@ def test_requests_that_take_long_wait_for_each_other_and_not_without_number(
 def test_a_stream_that_goes_while_its_subjects_are_gathered_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_details, "_AT_ONCE", 1)
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
     site = Site()
     site.create()
     for number in range(5):
@@ -148,9 +155,69 @@ def test_streams_with_thousands_of_subjects_are_listed_in_steps() -> None:
     site = Site()
     for name in "ABCDEF":
         site.create(name, subjects=[f"{name}.{number}" for number in range(4_000)])
-    site.world.send(b"$JS.API.STREAM.NAMES", b'{"subject":"*.7"}', reply=b"slow")
+    site.world.send(b"$JS.API.STREAM.NAMES", b'{"subject":"*.3999"}', reply=b"slow")
     site.world.send(b"$JS.API.STREAM.NAMES", b"", reply=b"quick")
     site.world.settle()
     order = [each.subject for each in site.world.published if each.subject in (b"slow", b"quick")]
     assert order == [b"quick", b"slow"]
     assert json.loads(site.sent(b"slow")[0].payload)["streams"] == list("ABCDEF")
+
+
+def test_nothing_more_is_done_for_a_client_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_details, "AT_ONCE", 1)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    site = Site()
+    site.create()
+    for number in range(50):
+        site.publish(f"s.{number}")
+    for reply in (b"gone", b"heard elsewhere"):
+        request = Request(b"$JS.API.STREAM.INFO.S", reply, b"", b'{"subjects_filter":">"}', Client())
+        site.api.answer(request.subject, request)
+    site.world.deaf.add(b"gone")
+    site.world.settle()
+    assert site.sent(b"gone") == []
+    assert json.loads(site.sent(b"heard elsewhere")[0].payload)["total"] == 50
+    assert len(site.world.slices) < 2 * 100
+
+
+class Client:
+    closed = True
+
+
+def test_every_slice_tells_its_name_and_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_details, "AT_ONCE", 10)
+    monkeypatch.setattr(slices, "MOST_ITEMS", 20)
+    site = Site()
+    site.create()
+    for number in range(100):
+        site.publish(f"s.{number}")
+    site.ask("STREAM.INFO.S", {"subjects_filter": ">"})
+    assert {name for name, _ in site.world.slices} == {"api STREAM.INFO"}
+    assert 0 < max(items for _, items in site.world.slices) <= 20 + 100
+
+
+def test_a_stream_that_is_deleted_meanwhile_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    site = Site()
+    site.create()
+    for number in range(3000):
+        site.world.send(b"s.%d" % (number % 2), b"")
+    site.world.settle()
+    site.ask("STREAM.PURGE.S", {"filter": "s.1"})
+    site.world.send(b"$JS.API.STREAM.INFO.S", b'{"deleted_details":true}', reply=b"me")
+    site.world.send(b"$JS.API.STREAM.DELETE.S", b"", reply=b"deleter")
+    site.world.settle()
+    assert json.loads(site.sent(b"me")[0].payload)["error"]["err_code"] == 10059
+
+
+def test_subjects_are_written_as_they_are_whatever_they_hold() -> None:
+    site = Site()
+    site.create(subjects=["*"], metadata={"subjects": '{"":0}', "deleted": "[0]"}, no_ack=True)
+    for subject in ("a<b", 'a"b', "é", "a\\b", "zz"):
+        site.world.send(subject.encode(), b"")
+    site.world.send(b"\xff\xfe", b"")
+    site.world.settle()
+    state = site.state(subjects_filter=">", deleted_details=True)
+    assert list(state["subjects"].items()) == [
+        ('a"b', 1), ("a<b", 1), ("a\\b", 1), ("zz", 1), ("é", 1), ("��", 1),
+    ]  # fmt: skip

@@ -15,7 +15,8 @@ from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
 from system_kit import PATIENCE_S, System, running
 
-from millstream.server import events, system_outbox
+from millstream.server import events
+from millstream.server.monitor import formats
 from millstream.server.server import Server
 
 
@@ -95,13 +96,13 @@ async def test_refused_client_is_told_without_its_secret(quiet_system: System) -
 
 async def test_nothing_is_encoded_that_nobody_hears(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Any] = []
-    original = system_outbox.compact
+    original = formats.compact
 
     def note(document: Any) -> bytes:
         encoded.append(document)
         return original(document)
 
-    monkeypatch.setattr(system_outbox, "compact", note)
+    monkeypatch.setattr(formats, "compact", note)
     client = await system.join("a")
     await client.close()
     operator = await system.join("sys")

@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
+from millstream.base.slices import finish
 from millstream.jetstream.engine import Engine
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
 from millstream.server.jetstream_view import EngineView
+from millstream.server.monitor.exposition import table_text
 from millstream.server.monitor.formats import compact
 from millstream.server.monitor.healthz import HealthErrorType, HealthzOptions
 from millstream.server.monitor.jsz import JszOptions
+from millstream.server.monitor.rendering import render
 from millstream.store.errors import StoreError
 from millstream.testing.fake_world import FakeWorld
 
 MEBIBYTE = 1024 * 1024
+
+
+def text_of(document: Any) -> bytes:
+    return b"".join(finish(render(document, pretty=False)))
 
 
 class Site:
@@ -52,7 +59,7 @@ class Site:
         return json.loads(self.worlds[account].request(subject.encode(), text))
 
     def jsz(self, **options: Any) -> Any:
-        document = json.loads(compact(self.view.jsz(JszOptions(**options))))
+        document = json.loads(text_of(finish(self.view.jsz(JszOptions(**options)))))
         assert document.pop("now")
         return document
 
@@ -203,20 +210,20 @@ def test_everything_that_is_configured_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_exist_is_not_healthy(site: Site, options: dict[str, str], error: str) -> None:
-    status, problems = site.view.health(HealthzOptions(**options))
+    status, problems = finish(site.view.health(HealthzOptions(**options)))
     assert status is HTTPStatus.NOT_FOUND
     assert [problem.error for problem in problems] == [error]
-    assert site.view.health(HealthzOptions(js_enabled_only=True, **options)) == (HTTPStatus.OK, [])
+    assert finish(site.view.health(HealthzOptions(js_enabled_only=True, **options))) == (HTTPStatus.OK, [])
 
 
 def test_a_stream_that_cannot_be_written_is_not_healthy(site: Site) -> None:
-    assert site.view.health(HealthzOptions()) == (HTTPStatus.OK, [])
+    assert finish(site.view.health(HealthzOptions())) == (HTTPStatus.OK, [])
     site.engine.accounts["A"].streams["S"].failure = StoreError("write", "file", "no space")
-    status, (problem,) = site.view.health(HealthzOptions())
+    status, (problem,) = finish(site.view.health(HealthzOptions()))
     assert status is HTTPStatus.SERVICE_UNAVAILABLE
     assert problem.type is HealthErrorType.STREAM
     assert problem.error == "JetStream stream 'A > S' write error: cannot write file: no space"
-    assert site.view.health(HealthzOptions(account="C"))[1] == []
+    assert finish(site.view.health(HealthzOptions(account="C")))[1] == []
 
 
 def test_a_stream_that_did_not_start_is_not_healthy_and_not_replaced(site: Site, tmp_path: Path) -> None:
@@ -224,7 +231,7 @@ def test_a_stream_that_did_not_start_is_not_healthy_and_not_replaced(site: Site,
     for name in ("meta.json", "meta.copy"):
         Path(site.engine.folder, "A", "streams", "S", name).write_bytes(b"damaged")
     again = Site(tmp_path)
-    _, (problem,) = again.view.health(HealthzOptions(account="A", stream="S"))
+    _, (problem,) = finish(again.view.health(HealthzOptions(account="A", stream="S")))
     assert problem.error == "JetStream stream 'A > S' could not be recovered"
     refused = again.request("A", "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
     assert refused["error"]["err_code"] == 10049
@@ -277,9 +284,10 @@ def test_metrics_tell_every_stream(site: Site) -> None:
     }
     assert found["millstream_jetstream_storage_bytes",] == 34
     assert found["millstream_jetstream_api_requests_total",] == 3
-    assert found["millstream_stream_messages", "A", "S"] == 1
-    assert found["millstream_stream_last_sequence", "A", "S"] == 1
-    assert found["millstream_stream_bytes", "C", "R"] == 0
+    lines = b"".join(finish(table_text(site.view.stream_metrics()))).decode().splitlines()
+    assert 'millstream_stream_messages{account="A",stream="S"} 1.0' in lines
+    assert 'millstream_stream_last_sequence{account="A",stream="S"} 1.0' in lines
+    assert 'millstream_stream_bytes{account="C",stream="R"} 0.0' in lines
 
 
 def test_two_engines_do_not_share_a_directory(site: Site, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Site:
             str(folder),
             1,
             self.workers.submit,
-            lambda callback, *arguments: callback(*arguments),
+            lambda _, callback, *arguments: callback(*arguments),
             size=SIZE,
             worth=worth,
         )

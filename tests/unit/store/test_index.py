@@ -36,6 +36,27 @@ def test_it_agrees_with_counting(steps: list[tuple[bytes, bool]], pattern: bytes
         assert node.last == seqs[-1] if node.last_exact else node.last >= seqs[-1]
 
 
+@given(st.lists(SUBJECTS, min_size=1, max_size=4), PATTERNS)
+def test_covered_means_that_every_subject_falls_under_it(subjects: list[bytes], pattern: bytes) -> None:
+    index = SubjectIndex()
+    for seq, subject in enumerate(subjects, 1):
+        index.add(subject, seq)
+    if index.is_covered_by(pattern):
+        assert all(matches(subject, pattern) for subject in subjects)
+
+
+def test_the_subjects_of_a_bucket_are_covered_by_its_pattern() -> None:
+    index = SubjectIndex()
+    assert not index.is_covered_by(b"$KV.B.>")
+    for seq, key in enumerate((b"a", b"b.c", b"b"), 1):
+        index.add(b"$KV.B." + key, seq)
+    assert index.is_covered_by(b"$KV.B.>")
+    assert index.is_covered_by(b">")
+    assert not index.is_covered_by(b"$KV.B.*")
+    index.add(b"$KV.C.a", 4)
+    assert not index.is_covered_by(b"$KV.B.>")
+
+
 def test_what_is_gone_leaves_nothing_behind() -> None:
     index = SubjectIndex()
     index.add(b"a.b.c.d", 1)

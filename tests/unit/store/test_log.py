@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from store_kit import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
+from millstream.store import tables
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
@@ -234,7 +235,8 @@ def test_a_summary_and_a_scan_agree_about_erased_messages() -> None:
     assert again.record_bytes == log.record_bytes
 
 
-def test_more_segments_than_tables_are_kept_can_be_read() -> None:
+def test_more_segments_than_tables_are_kept_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_OPEN", 8)
     log = reopened(filled(400))
     assert len(log.segments) > 40
     assert bodies(log) == {number: body_of(number) for number in range(1, 401)}

@@ -102,11 +102,11 @@ def test_the_first_messages_go_one_by_one_as_far_as_can_be_read() -> None:
     log.load(log.segments[0])
     last = log.segments[0].last_seq
     disk.broken = True
-    for seq in range(1, last):
+    for seq in range(1, last + 1):
         assert log.remove(seq)
     with pytest.raises(StoreError):
-        log.remove(last)
-    assert (log.first_seq, log.messages) == (last, COUNT - last + 1)
+        log.remove(last + 1)
+    assert (log.first_seq, log.messages) == (last + 1, COUNT - last)
     disk.broken = False
     assert log.remove(log.first_seq)
-    assert log.first_seq == last + 1
+    assert log.first_seq == last + 2

@@ -90,7 +90,9 @@ def test_any_flipped_bit_costs_its_record_only() -> None:
         hit = 1 if bit >> 3 < file.offsets[2] else 2
         assert seqs(segment) == [seq for seq in (1, 2, 3, 4) if seq != hit + 1], f"bit {bit}"
         size = file.end_of(hit) - file.offsets[hit]
-        assert found.gaps == [Gap(file.offsets[hit], size, hit + 1, hit + 1, found.gaps[0].most)]
+        assert found.gaps == [
+            Gap(file.offsets[hit], size, hit + 1, hit + 1, found.gaps[0].most, found.gaps[0].reach)
+        ]
 
 
 def test_two_records_damaged_side_by_side_are_one_gap() -> None:

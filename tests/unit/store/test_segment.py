@@ -102,9 +102,11 @@ def test_a_summary_gives_the_tables_back(made: Built) -> None:
     )
     assert (summary.floor, summary.marks, summary.removals) == (12, 6, [5, 17, 18, 1 << 40])
     assert summary.with_headers == sum(row.headers for row in made.rows)
-    for each in summary.subjects:
-        seqs = [row.seq for row in made.rows if row.subject == each.subject]
-        assert (each.count, each.first, each.last) == (len(seqs), seqs[0], seqs[-1])
+    sums = summary.subjects
+    for number, subject in enumerate(sums.names):
+        seqs = [row.seq for row in made.rows if row.subject == subject]
+        found = (sums.counts.at(number), sums.firsts.at(number), sums.lasts.at(number))
+        assert found == (len(seqs), seqs[0], seqs[-1])
     segment.unload()
     assert not segment.loaded
     load_tables(segment, summary)

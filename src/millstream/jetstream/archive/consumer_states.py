@@ -11,8 +11,6 @@ Not here: the form of older archives (``old_consumers``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
@@ -24,8 +22,7 @@ from millstream.jsapi.consumer_types import ConsumerConfig
 _LARGEST = 2**63 - 1
 
 
-@dataclass(slots=True)
-class ArchivedConsumer:
+class ArchivedConsumer(msgspec.Struct):
     """A consumer that is in an archive."""
 
     name: str

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 from millstream.jetstream.archive.consumer_states import ArchivedConsumer, decode_consumer
 from millstream.jetstream.archive.entries import MAGIC, EntryReader
@@ -36,12 +37,11 @@ _MOST_OF_CONSUMERS: Final = 64 * 1024 * 1024  # bytes of all of them
 _AT_A_STEP: Final = 8 * 1024 * 1024  # bytes that are unpacked before others have their turn
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(msgspec.Struct):
     """A stream that was read."""
 
     log: Log
-    consumers: list[ArchivedConsumer] = field(default_factory=list)
+    consumers: list[ArchivedConsumer] = []
     created: int = 0  # ns since 1970; 0: the archive does not tell
 
 

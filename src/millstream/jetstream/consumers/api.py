@@ -10,17 +10,21 @@ they look at the level of the API that is asked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from millstream.base.ids import nuid, short_hash
+from millstream.base.slices import Pieces
+from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jetstream.long_answers import Steps, listed
+from millstream.jetstream.reading import Durable
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
@@ -53,32 +57,11 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Request
     from millstream.jetstream.stream import Stream
-    from millstream.store.errors import StoreError
 
 _IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
 
 
-class Commits(Protocol):
-    """What becomes durable by and by."""
-
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
-
-
-@dataclass(slots=True)
-class Durable:
-    """An answer to give when a change is durable, perhaps under headers.
-
-    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
-    """
-
-    commits: Commits
-    response: Response
-    headers: bytes | None = None
-    then: Callable[[], None] | None = None
-    undo: Callable[[], None] | None = None
-
-
-Answer = Response | Durable | None
+Answer = Response | Durable | Steps | None
 Handler = Callable[[str, "Request"], Answer]
 
 
@@ -184,18 +167,12 @@ class ConsumerApi:
     def names(self, place: str, request: Request) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
-        found = _public(self._account.stream(place))
-        offset = min(max(asked.offset, 0), len(found))
-        page = [consumer.name for consumer in found[offset : offset + NAMES_PER_PAGE]]
-        return ConsumerNamesResponse(total=len(found), offset=offset, limit=NAMES_PER_PAGE, consumers=page)
+        return _names(self._account.stream(place), max(asked.offset, 0))
 
     def page(self, place: str, request: Request) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
-        found = _public(self._account.stream(place))
-        offset = min(max(asked.offset, 0), len(found))
-        page = [consumer.info() for consumer in found[offset : offset + INFOS_PER_PAGE]]
-        return ConsumerListResponse(total=len(found), offset=offset, limit=INFOS_PER_PAGE, consumers=page)
+        return _page(self._account.stream(place), max(asked.offset, 0))
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
         info = consumer.info()
@@ -286,9 +263,28 @@ def _forget(consumer: Consumer) -> None:
         consumer.delete()
 
 
-def _public(stream: Stream) -> list[Consumer]:
-    """Those that are shown: the consumers of mirrors and sources are not."""
-    return [consumer for _, consumer in sorted(stream.consumers.items()) if not consumer.config.direct]
+def _names(stream: Stream, offset: int) -> Steps:
+    page, total = yield from _public(stream, offset, NAMES_PER_PAGE)
+    return ConsumerNamesResponse(total=total, offset=min(offset, total), limit=NAMES_PER_PAGE, consumers=page)
+
+
+def _page(stream: Stream, offset: int) -> Steps:
+    page, total = yield from _public(stream, offset, INFOS_PER_PAGE)
+    answer = ConsumerListResponse(total=total, offset=min(offset, total), limit=INFOS_PER_PAGE)
+    found = (stream.consumers.get(name) for name in page)
+    infos = (None if consumer is None else consumer.info() for consumer in found)
+    return (yield from listed(answer, "consumers", infos))
+
+
+def _public(stream: Stream, offset: int, count: int) -> Pieces[tuple[list[str], int]]:
+    """A page of names, and how many there are; the consumers of mirrors and sources are not shown."""
+    found: SortedPage[str] = SortedPage(offset, count)
+    names = iter(list(stream.consumers))
+    while batch := list(itertools.islice(names, AT_ONCE)):
+        consumers = (stream.consumers.get(name) for name in batch)
+        found.add([each.name for each in consumers if each is not None and not each.config.direct])
+        yield len(batch)
+    return [name for chunk in found.chunks() for name in chunk], found.total
 
 
 def _new_name(stream: Stream) -> str:

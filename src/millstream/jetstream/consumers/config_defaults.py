@@ -4,8 +4,9 @@ A pedantic request wants to hear of what the server would otherwise have changed
 here; that nothing exceeds them is checked in config_rules.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
 from millstream.jetstream.stream_config_values import pedantic_refusal
@@ -26,8 +27,7 @@ _UNLIMITED: Final = AccountJetStreamOptions()
 _NO_LIMITS: Final = JetStreamLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerLimits:
+class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What bounds the configuration of a consumer, besides its stream."""
 
     account: AccountJetStreamOptions = _UNLIMITED

@@ -7,7 +7,6 @@ There are three forms, the first two older than names of ephemerals::
     CONSUMER.CREATE.<stream>.<name>[.<filter>]      either
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Self
 
@@ -28,8 +27,7 @@ class Form(Enum):
     NAMED = "named"
 
 
-@dataclass(frozen=True, slots=True)
-class CreateSubject:
+class CreateSubject(msgspec.Struct, frozen=True):
     """What the subject of a request says."""
 
     form: Form

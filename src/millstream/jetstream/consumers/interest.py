@@ -72,16 +72,10 @@ class Interest:
 
     def _release(self, sseq: int, settled_by: Consumer | None = None) -> bool:
         """Remove a message unless somebody needs it, or the one who is done with it never wanted it."""
-        subject = self._subject_of(sseq)
+        subject = self._stream.log.subject_of(sseq)
         if subject is None or (settled_by is not None and not _covers(settled_by, subject)):
             return False
         return not self._is_needed(sseq, subject) and self._stream.log.remove(sseq)
-
-    def _subject_of(self, sseq: int) -> bytes | None:
-        """From the tables, so that a disk that can not be read is no reason to forget an ack."""
-        segment = self._stream.log.segment_of(sseq)
-        ordinal = segment.ordinal_of(sseq) if segment is not None else -1
-        return segment.subject_at(ordinal) if segment is not None and ordinal >= 0 else None
 
     def _is_needed(self, sseq: int, subject: bytes) -> bool:
         last = self._needed_by  # where many acknowledge the same messages, it mostly is the same one again
@@ -142,7 +136,7 @@ class Interest:
         left = max(CHECKS_AT_ONCE // max(len(self._manager), 1), 1)
         sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
         while 0 < sseq <= self._last and left:
-            subject = self._subject_of(sseq)
+            subject = self._stream.log.subject_of(sseq)
             if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
                 removed |= log.remove(sseq)
             left -= 1

@@ -5,21 +5,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from millstream.jsapi.consumer_types import ConsumerConfig
 
 
-@dataclass(slots=True)
-class ConsumerState:
+class ConsumerState(msgspec.Struct):
     """Where a consumer stands."""
 
     delivered_dseq: int = 0
     delivered_sseq: int = 0
     floor_dseq: int = 0
     floor_sseq: int = 0  # everything up to it is settled
-    pending: dict[int, tuple[int, int]] = field(default_factory=dict)  # sseq: (dseq, at)
-    redelivered: dict[int, int] = field(default_factory=dict)  # sseq: deliveries after the first
+    pending: dict[int, tuple[int, int]] = {}  # sseq: (dseq, at)
+    redelivered: dict[int, int] = {}  # sseq: deliveries after the first
 
     def go_on(self, reserved: int, *, torn: bool) -> None:
         """Make it one that deliveries can begin from: behind `reserved`, with the floor where it belongs."""
@@ -34,8 +33,7 @@ class ConsumerState:
             self.floor_sseq = max(self.floor_sseq, lowest - 1)
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """What happened to a consumer since the journal was told last.
 
     The first five say how things are now; the lists, what is different.  A message that is settled and
@@ -47,9 +45,11 @@ class Changes:
     floor_dseq: int = 0
     floor_sseq: int = 0
     reserved: int = 0  # deliveries up to this dseq may go out; 0: as before
-    pending: list[tuple[int, int, int]] = field(default_factory=list)  # (sseq, dseq, at), new or moved
-    gone: list[int] = field(default_factory=list)  # sseqs that were pending and are settled
-    redelivered: list[tuple[int, int]] = field(default_factory=list)  # (sseq, count); 0: not any more
+    pending: list[tuple[int, int, int]] = msgspec.field(
+        default_factory=list
+    )  # (sseq, dseq, at), new or moved
+    gone: list[int] = []  # sseqs that were pending and are settled
+    redelivered: list[tuple[int, int]] = []  # (sseq, count); 0: not any more
 
     def apply(self, state: ConsumerState) -> None:
         """Bring a state up to date that has all changes before these."""
@@ -103,8 +103,7 @@ class Changes:
         )
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(msgspec.Struct):
     """A consumer as a restart finds it."""
 
     config: ConsumerConfig

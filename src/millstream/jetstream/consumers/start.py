@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """The next sequence to look at; and what to deliver before, one by one."""
 
     sseq: int

@@ -8,9 +8,10 @@ Pure: from configurations to names, subjects and bodies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from millstream.base.ids import nuid, secret_token, short_hash
 from millstream.jetstream.stream_config_subjects import usable_transform
@@ -67,8 +68,7 @@ class Dialect(Enum):
     PLAIN = "an older server"
 
 
-@dataclass(frozen=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True):
     """The stream that wants messages."""
 
     stream: str

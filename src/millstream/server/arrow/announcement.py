@@ -13,8 +13,6 @@ endpoint, such as nats-server, answers with "no responders".
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,14 +20,12 @@ import msgspec
 
 from millstream.broker.internal import Message
 from millstream.broker.router import Subscription
-from millstream.config.fields import split_host_port
-from millstream.jsapi.go_time import format_time
+from millstream.config.settings import split_host_port
 
 if TYPE_CHECKING:
     from millstream.arrow.options import ArrowOptions
     from millstream.broker.accounts import Account
     from millstream.server.arrow.endpoint import ArrowEndpoint
-    from millstream.server.arrow.tickets import Tickets
     from millstream.server.server import Server
 
 SUBJECT: Final = b"$MILLSTREAM.ARROW.INFO"
@@ -40,11 +36,8 @@ WILDCARDS: Final = ("", "0.0.0.0", "::")
 class Announcement:
     """Listens in every account that has streams."""
 
-    def __init__(
-        self, server: Server, tickets: Tickets, options: ArrowOptions, endpoint: ArrowEndpoint
-    ) -> None:
+    def __init__(self, server: Server, options: ArrowOptions, endpoint: ArrowEndpoint) -> None:
         self._server = server
-        self._tickets = tickets
         self._options = options
         self._endpoint = endpoint
         self._listening: dict[str, tuple[Account, Subscription]] = {}
@@ -92,7 +85,9 @@ class Announcement:
         if session is None or identity is None or identity.account != account.name or not url:
             return {"version": VERSION, "urls": []}
         secret = self._server.broker.authenticator.secret_of(identity)
-        ticket, expires_ns = self._tickets.issue(identity, time.time_ns(), secret, session.kind)
+        from millstream.jsapi.go_time import format_time
+
+        ticket, expires_ns = self._endpoint.tickets.issue(identity, time.time_ns(), secret, session.kind)
         offer = {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}
         key = session.connect.millstream_key
         return {**offer, "proof": proof(key, reply, url, ticket)} if key else offer
@@ -113,6 +108,8 @@ class Announcement:
 
 def proof(key: str, reply: bytes, url: str, ticket: str) -> str:
     """Sign an offer, and where it is sent, with the key of the connection that asked."""
+    import hmac
+
     text = b"\n".join((reply, url.encode(), ticket.encode()))
     return hmac.new(key.encode(), text, "sha256").hexdigest()
 
@@ -127,6 +124,8 @@ def _split(advertised: str, port: int) -> tuple[str, int]:
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
+    import ipaddress
+
     try:
         return ipaddress.ip_address(_unmapped(host)).is_loopback
     except ValueError:

@@ -19,9 +19,10 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+import msgspec
 
 from millstream.arrow import ipc
 from millstream.arrow.batch import Batch
@@ -43,8 +44,7 @@ _LINGER_S: Final = 1.0  # for TLS to end as it should
 _SLICE: Final = 256 * 1024  # given to TLS at once
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """A request that may be answered: to whom, what, and from where."""
 
     identity: Identity

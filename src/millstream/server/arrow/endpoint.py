@@ -1,53 +1,29 @@
-"""The Arrow endpoint of a server: its address, who is connected, its start and stop.
+"""The Arrow endpoint of a server: its address, its start and stop.
 
-    accepted ──▶ stranger: handshake, head, credentials, on the loop ──▶ a place ──▶ a thread that answers
-
-Only who may read has a thread: neither reading the log nor waiting for a client is done on the loop.  Of
-those who are not known yet there are at most `_MOST_STRANGERS`; one more, and the oldest of the address that
-has the most is dropped, so that whoever sends a request at once gets through beside many silent ones.
+Who connects is handled by ``clients``, which is imported with the first of them: a server starts without it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import os
 import socket
-import threading
-from http import HTTPStatus
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from millstream.broker.listener import bind
-from millstream.broker.strangers import Strangers
-from millstream.broker.tls import server_context
-from millstream.broker.tls_peer import pins_allow
-from millstream.config.reload import Area
-from millstream.server.arrow import reception
-from millstream.server.arrow.access import Access
 from millstream.server.arrow.announcement import WILDCARDS, Announcement, bracketed
-from millstream.server.arrow.conversation import Conversation, Grant
-from millstream.server.arrow.gate import Gate
-from millstream.server.arrow.loop_socket import LoopSocket
-from millstream.server.arrow.places import Places
-from millstream.server.arrow.problem import Gone, Problem
-from millstream.server.arrow.query import read_target
-from millstream.server.arrow.source import find, stream_of
-from millstream.server.arrow.tickets import Tickets
 
 if TYPE_CHECKING:
     from millstream.arrow.options import ArrowOptions
-    from millstream.base.tls_server import ServerContext
-    from millstream.broker.auth import Identity
     from millstream.config.reload import ReloadPlan
-    from millstream.jetstream.stream import Stream
+    from millstream.server.arrow.clients import Clients
+    from millstream.server.arrow.tickets import Tickets
     from millstream.server.server import Server
 
 _log = logging.getLogger("millstream.arrow")
 
 _BACKLOG: Final = 1024
 _RETRY_S: Final = 0.1  # after running out of file descriptors, say
-_MOST_STRANGERS: Final = 256
 
 
 class ArrowEndpoint:
@@ -58,24 +34,14 @@ class ArrowEndpoint:
         self._server = server
         self._options = options
         self._loop = server.broker.loop
-        self._gate = Gate(self._loop)
-        tickets = Tickets()
-        self._access = Access(server.broker, tickets)
-        self._announcement = Announcement(server, tickets, options, self)
-        self._context: ServerContext | None = None
-        self._pins: frozenset[str] = frozenset()
+        self._announcement = Announcement(server, options, self)
         self._sockets: list[socket.socket] = []
         self._accepting = False
-        # Filling batches takes processors from whoever publishes: leave some.
-        self._working = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
-        self._strangers = Strangers(_MOST_STRANGERS, "a request", _log)
-        self._known: set[asyncio.Task[None]] = set()  # who may read, and waits for a place
-        self._places = Places(options.max_clients)
-        self._conversations: dict[threading.Thread, Conversation] = {}
+        self._clients: Clients | None = None
 
     @property
     def scheme(self) -> str:
-        return "http" if self._context is None else "https"
+        return "http" if self._server.options.broker.tls is None else "https"
 
     @property
     def url(self) -> str:
@@ -83,9 +49,17 @@ class ArrowEndpoint:
         host = "127.0.0.1" if self._options.host in WILDCARDS else bracketed(self._options.host)
         return f"{self.scheme}://{host}:{self.port}"
 
+    @cached_property
+    def tickets(self) -> Tickets:
+        """What clients show over HTTP to prove who they are over NATS."""
+        from millstream.server.arrow.tickets import Tickets
+
+        return Tickets()
+
     def start(self) -> None:
         """Listen; CannotListen if the address cannot be had."""
-        self._renew_context()
+        if self._server.options.broker.tls is not None:
+            self._welcome()  # so that a certificate that cannot be used fails here
         self._sockets = bind(self._options.host, self._options.port, "readers of Arrow", "--arrow_port")
         self.port = self._sockets[0].getsockname()[1]
         for sock in self._sockets:
@@ -104,37 +78,20 @@ class ArrowEndpoint:
         for sock in self._sockets:
             sock.close()
         self._sockets.clear()
-        self._gate.close()
-        waiting = [*self._strangers, *self._known]
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        for conversation in self._conversations.values():
-            conversation.cut()
-        for thread in list(self._conversations):
-            await asyncio.to_thread(thread.join)
+        if self._clients is not None:
+            await self._clients.stop()
 
     def _reloaded(self, plan: ReloadPlan) -> None:
-        if Area.TLS in plan.areas:
-            self._renew_context()
         self._announcement.follow()
-        for conversation in self._conversations.values():
-            self._check_again(conversation)
+        if self._clients is not None or self._server.options.broker.tls is not None:
+            self._welcome().reloaded(plan)
 
-    def _check_again(self, conversation: Conversation) -> None:
-        """Cut off an answer to somebody who would be refused now."""
-        grant = conversation.grant
-        name = grant.query.stream
-        if not self._access.still_may_read(grant.identity, name, self._stream(grant.identity, name)):
-            _log.info("a range of stream %s is cut off: user %r may not read it any more", name, grant.user)
-            conversation.cut()
+    def _welcome(self) -> Clients:
+        if self._clients is None:
+            from millstream.server.arrow.clients import Clients
 
-    def _renew_context(self) -> None:
-        tls = self._server.options.broker.tls
-        self._context = server_context(tls) if tls is not None else None
-        self._pins = tls.pinned_certs if tls is not None else frozenset()
-
-    # -- connections ------------------------------------------------------------------------------
+            self._clients = Clients(self._server, self._options, self.tickets)
+        return self._clients
 
     def _accept_more(self) -> None:
         if not self._accepting:
@@ -158,95 +115,8 @@ class ArrowEndpoint:
             self._accept_no_more()
             self._loop.call_later(_RETRY_S, self._retry)
             return
-        task = self._loop.create_task(self._receive(LoopSocket(self._loop, sock), address[0]))
-        task.add_done_callback(self._received)
-        self._strangers.add(task, address[0])
+        self._welcome().add(sock, address[0])
 
     def _retry(self) -> None:
         if self._sockets:
             self._accept_more()
-
-    def _received(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a request failed unexpectedly", exc_info=error)
-
-    async def _receive(self, line: LoopSocket, address: str) -> None:
-        """From an accepted socket to a thread that answers, or to a refusal."""
-        try:
-            async with asyncio.timeout(reception.HEAD_S):
-                grant = await self._judge(line, address)
-            if grant is not None:
-                self._known.add(task := _this_task())
-                self._strangers.discard(task)
-                await self._answer(line, grant)
-        except Problem as problem:
-            await reception.refuse(line, problem)
-        except Gone as gone:
-            await reception.refuse(line, Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(gone)))
-        except (OSError, TimeoutError) as error:
-            _log.debug("a request of %s ended early: %s", address, error)
-        except Exception:
-            _log.exception("cannot answer a request")
-            text = "this is our fault; see the server's log"
-            await reception.refuse(line, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, text))
-        finally:
-            self._known.discard(_this_task())
-            line.close()
-
-    async def _judge(self, line: LoopSocket, address: str) -> Grant | None:
-        """Return what the client may have; None if it went.  Raises Problem."""
-        if self._context is not None:
-            pins = self._pins
-            await line.secure(self._context)
-            if not pins_allow(pins, line.certificate):
-                raise OSError("its certificate is not pinned")
-        request = await reception.receive_head(line)
-        if request is None:
-            return None
-        query = read_target(request.target.decode("latin-1"))
-        headers = {name: value.decode("latin-1") for name, value in request.headers}
-        authorization = headers.get(b"authorization", "")
-        identity = await self._access.identify(authorization, line.certificate, address)
-        self._access.check_may_read(identity, query.stream, self._stream(identity, query.stream))
-        found = await find(self._gate, self._server.jetstream, identity.account, query)
-        user = f"{identity.account}/{identity.user}" if identity.user else address
-        return Grant(identity, user, query, found, with_body=request.method == b"GET")
-
-    def _stream(self, identity: Identity, name: str) -> Stream | None:
-        try:
-            return stream_of(self._server.jetstream, identity.account, name)
-        except Problem:
-            return None
-
-    async def _answer(self, line: LoopSocket, grant: Grant) -> None:
-        await self._places.enter(grant.user)
-        conversation = Conversation(line.hand_over(), grant, self._working)
-        thread = threading.Thread(
-            target=self._serve, args=(conversation,), name="millstream-arrow", daemon=True
-        )
-        self._conversations[thread] = conversation
-        try:
-            thread.start()
-        except RuntimeError as error:  # the system has no more of them
-            _log.error("cannot start a thread for a reader: %s", error)
-            conversation.cut()
-            self._ended(thread)
-
-    def _serve(self, conversation: Conversation) -> None:
-        try:
-            conversation.hold()
-        except Exception:
-            _log.exception("a request failed unexpectedly")
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody counts any more
-            self._loop.call_soon_threadsafe(self._ended, threading.current_thread())
-
-    def _ended(self, thread: threading.Thread) -> None:
-        conversation = self._conversations.pop(thread, None)
-        if conversation is not None:
-            self._places.leave(conversation.grant.user)
-
-
-def _this_task() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import unquote_to_bytes
+
+import msgspec
 
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.base.suggestions import nearest
@@ -27,8 +28,7 @@ _PARAMETERS: Final = ("from", "to", "subjects", "columns")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RangeQuery:
+class RangeQuery(msgspec.Struct, frozen=True):
     """A range of a stream; both ends belong to it."""
 
     stream: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from millstream.arrow.lease import Lease, take_lease
 from millstream.jetstream.reading import when_durable
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.arrow")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A range that can be read."""
 
     segments: StreamSegments

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType, SubjectMapping
 from millstream.server.monitor import totals
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import TreeStats, tree_stats
 from millstream.subjects.transform import pattern_to_destination
 
@@ -97,7 +99,7 @@ class Accountz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     server_id: str
     now: str
     system_account: str = ""
-    accounts: list[str] = []
+    accounts: Listing | list[None] = []
     account_detail: AccountInfo | None = None
 
 
@@ -131,10 +133,10 @@ class AccountStat(msgspec.Struct, frozen=True, kw_only=True):
 class AccountStatz(msgspec.Struct, frozen=True, kw_only=True):
     server_id: str
     now: str
-    account_statz: list[AccountStat]
+    account_statz: Listing | list[None]
 
 
-def accountz(server: Server, options: AccountzOptions | None = None) -> Accountz:
+def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[Accountz]:
     """The list of accounts, or one in detail; BadRequest if there is no such account."""
     broker = server.broker
     name = options.account if options is not None else ""
@@ -142,12 +144,12 @@ def accountz(server: Server, options: AccountzOptions | None = None) -> Accountz
         server_id=broker.server_id,
         now=timestamp(time.time_ns()),
         system_account=broker.options.system_account,
-        accounts=[] if name else list(broker.accounts),
-        account_detail=account_info(server, name) if name else None,
+        accounts=Listing(list(broker.accounts)) if broker.accounts and not name else [],
+        account_detail=(yield from account_info(server, name)) if name else None,
     )
 
 
-def account_info(server: Server, name: str) -> AccountInfo:
+def account_info(server: Server, name: str) -> Pieces[AccountInfo]:
     """Everything about one account."""
     account = server.broker.accounts.get(name)
     if account is None:
@@ -167,28 +169,31 @@ def account_info(server: Server, name: str) -> AccountInfo:
         exports=_exports(account),
         imports=_imports(account, server.broker.options.system_account),
         name_tag=name,
-        sublist_stats=tree_stats([account.space]),
+        sublist_stats=(yield from tree_stats([account.space])),
     )
 
 
-def account_statz(server: Server, options: AccountStatzOptions | None = None) -> AccountStatz:
+def account_statz(server: Server, options: AccountStatzOptions | None = None) -> Pieces[AccountStatz]:
     """Traffic of the accounts that have clients."""
     options = options or AccountStatzOptions()
     accounts = server.broker.accounts
-    wanted = options.accounts or list(accounts)
+    found: list[AccountStat] = []
+    for name in options.accounts or list(accounts):
+        account = accounts.get(name)
+        if account is not None and (options.include_unused or account.connections):
+            traffic = yield from totals.account_traffic(account)
+            found.append(account_stat(account, traffic))
+        yield 1
     return AccountStatz(
-        server_id=server.broker.server_id,
-        now=timestamp(time.time_ns()),
-        account_statz=[
-            account_stat(accounts[name])
-            for name in wanted
-            if name in accounts and (options.include_unused or accounts[name].connections)
-        ],
+        server_id=server.broker.server_id, now=timestamp(time.time_ns()), account_statz=_listed(found)
     )
 
 
-def account_stat(account: Account) -> AccountStat:
-    traffic = totals.account_traffic(account)
+def _listed(found: list[AccountStat]) -> Listing | list[None]:
+    return Listing(found) if found else []
+
+
+def account_stat(account: Account, traffic: totals.Traffic) -> AccountStat:
     connections = len(account.connections)
     return AccountStat(
         acc=account.name,

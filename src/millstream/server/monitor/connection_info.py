@@ -13,10 +13,11 @@ from millstream.broker.history import ClosedConnection
 from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
 from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, timestamp, uptime
-from millstream.server.monitor.subscriptions import SubscriptionDetail, detail
+from millstream.server.monitor.rendering import Listing
+from millstream.server.monitor.subscriptions import detail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from millstream.broker.connection import Connection
     from millstream.broker.history import SubscriptionRecord
@@ -74,9 +75,23 @@ class ConnectionInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     tls_first: bool = False
     authorized_user: str = ""
     account: str = ""
-    subscriptions_list: list[str] = []
-    subscriptions_list_detail: list[SubscriptionDetail] = []
+    subscriptions_list: Listing | list[None] = []
+    subscriptions_list_detail: Listing | list[None] = []
     name_tag: str = ""
+
+
+def subscription_count(entry: Entry) -> int:
+    """How many subscriptions a connection has, or had when it ended."""
+    return entry.subscription_count() if isinstance(entry, ClosedConnection) else len(entry.subscriptions)
+
+
+def held_by(entry: Entry) -> Iterator[Subscription | SubscriptionRecord]:
+    """Yield the subscriptions of a connection; they may come and go in between."""
+    live = entry.ending if isinstance(entry, ClosedConnection) else entry.subscriptions
+    for part in range(live.parts()):
+        yield from live.list_values(part)
+    if isinstance(entry, ClosedConnection):
+        yield from entry.ended[::-1]
 
 
 def describe(
@@ -84,20 +99,19 @@ def describe(
 ) -> ConnectionInfo:
     """`identity`: who it is; `subscriptions` or `details`: what it listens on."""
     session: Session = entry.session
-    held: Sequence[Subscription | SubscriptionRecord]
     if isinstance(entry, ClosedConnection):
         closed, end_ns = True, entry.stopped_ns
         account, round_trip_s = entry.account, entry.round_trip_s
-        pending, stalls, held = 0, entry.stalls, entry.subscriptions
+        pending, stalls = 0, entry.stalls
     else:
         closed, end_ns = False, moment.wall_ns
         account, round_trip_s = entry.account.name, entry.keepalive.round_trip_s
         pending, stalls = entry.backpressure.pending(), entry.backpressure.stalls
-        held = list(entry.subscriptions.values())
     # From the start on, not from now back, so that it stays the same while nothing happens.
     last_ns = session.started_ns + nanoseconds(max(entry.last_activity - session.started, 0))
     idle_ns = end_ns - last_ns if closed else nanoseconds(moment.monotonic - entry.last_activity)
     names_account = account != GLOBAL_ACCOUNT
+    held = subscription_count(entry)
     return ConnectionInfo(
         cid=entry.cid,
         kind="Client",
@@ -117,7 +131,7 @@ def describe(
         in_bytes=entry.in_bytes,
         out_bytes=entry.out_bytes,
         stalls=stalls,
-        subscriptions=len(held),
+        subscriptions=held,
         name=session.connect.name,
         lang=session.connect.lang,
         version=session.connect.version,
@@ -127,9 +141,15 @@ def describe(
         tls_first=_tls_first(session),
         authorized_user=authorized_user(session) if identity else "",
         account=account if identity and names_account else "",
-        subscriptions_list=[text_of(each.subject) for each in held] if subscriptions and not details else [],
+        subscriptions_list=(
+            Listing(text_of(each.subject) for each in held_by(entry))
+            if held and subscriptions and not details
+            else []
+        ),
         subscriptions_list_detail=(
-            [detail(each, entry.cid, account if closed else "") for each in held] if details else []
+            Listing(detail(each, entry.cid, account if closed else "") for each in held_by(entry))
+            if held and details
+            else []
         ),
         name_tag=account if identity and (names_account or not closed) else "",
     )

@@ -1,23 +1,32 @@
 """`/connz`: the connections, open or closed, sorted, filtered and page by page.
 
 Finding the page is cheap for each connection; describing a connection is not, so only those on the
-page are described (``connection_info``).
+page are described (``connection_info``).  Both are done in pieces (see ``base.slices``).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
+from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.broker.history import ClosedConnection
-from millstream.server.monitor.connection_info import ConnectionInfo, Entry, Moment, authorized_user, describe
+from millstream.server.monitor.connection_info import (
+    Entry,
+    Moment,
+    authorized_user,
+    describe,
+    held_by,
+    subscription_count,
+)
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.rendering import Listing
 from millstream.subjects.match import collide
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT: Final = 1024
 _EVERYTHING: Final = ">"
+_AT_ONCE: Final = 64  # connections or subscriptions that a piece of the search looks at
 
 
 class ConnectionState(IntEnum):
@@ -59,26 +69,7 @@ class Connz(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     offset: int
     limit: int
-    connections: list[ConnectionInfo] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The document without its list, and what belongs into it."""
-
-    document: Connz
-    entries: list[Entry]
-    moment: Moment
-    options: ConnzOptions
-
-    def describe(self, entry: Entry) -> ConnectionInfo:
-        return describe(
-            entry,
-            self.moment,
-            identity=self.options.username,
-            subscriptions=self.options.subscriptions,
-            details=self.options.subscriptions_detail,
-        )
+    connections: Listing | list[None] | None
 
 
 def _pending(entry: Entry, moment: Moment) -> int:
@@ -109,7 +100,7 @@ _ORDERS: Final[dict[str, tuple[Key, bool]]] = {
     "": (lambda entry, _: entry.cid, False),
     "cid": (lambda entry, _: entry.cid, False),
     "start": (lambda entry, _: entry.cid, False),
-    "subs": (lambda entry, _: len(entry.subscriptions), True),
+    "subs": (lambda entry, _: subscription_count(entry), True),
     "pending": (_pending, True),
     "msgs_to": (lambda entry, _: entry.out_messages, True),
     "msgs_from": (lambda entry, _: entry.in_messages, True),
@@ -125,8 +116,9 @@ _ORDERS: Final[dict[str, tuple[Key, bool]]] = {
 _ONLY_CLOSED: Final = ("stop", "reason")
 
 
-def select(server: Server, options: ConnzOptions) -> Selection:
-    """Find the page asked for, without describing what is on it yet."""
+def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
+    """The document, of this moment; BadRequest for options that cannot be."""
+    options = options or ConnzOptions()
     _check(options)
     broker = server.broker
     moment = Moment(wall_ns=time.time_ns(), monotonic=broker.now())
@@ -136,7 +128,7 @@ def select(server: Server, options: ConnzOptions) -> Selection:
         limit = 1
     if options.account and options.account not in broker.accounts:
         # The reference gives up here, before it has filled in anything.
-        nothing = Connz(
+        return Connz(
             server_id="",
             now=timestamp(moment.wall_ns),
             num_connections=0,
@@ -145,23 +137,63 @@ def select(server: Server, options: ConnzOptions) -> Selection:
             limit=limit,
             connections=None,
         )
-        return Selection(nothing, [], moment, options)
     opened, closed = _candidates(broker, options)
     total = len(opened) + len(closed)
-    found = _one(broker, closed, options) if options.cid else _filtered(opened, closed, options)
-    key, descending = _ORDERS[options.sort]
-    found.sort(key=lambda entry: key(entry, moment), reverse=descending)
-    page = found[offset : offset + limit]
-    document = Connz(
+    if options.cid:
+        page = _one(broker, closed, options)[offset : offset + limit]
+    else:
+        page = yield from _page([*opened, *closed], options, moment, offset, limit)
+    return Connz(
         server_id=broker.server_id,
         now=timestamp(moment.wall_ns),
         num_connections=len(page),
         total=total,
         offset=offset,
         limit=limit,
-        connections=[],
+        connections=Listing(_described(page, moment, options)) if page else [],
     )
-    return Selection(document, page, moment, options)
+
+
+def _described(page: list[Entry], moment: Moment, options: ConnzOptions) -> Iterator[Any]:
+    for entry in page:
+        yield describe(
+            entry,
+            moment,
+            identity=options.username,
+            subscriptions=options.subscriptions,
+            details=options.subscriptions_detail,
+        )
+
+
+def _page(
+    candidates: list[Entry], options: ConnzOptions, moment: Moment, offset: int, limit: int
+) -> Pieces[list[Entry]]:
+    """Those that pass the filters, sorted, from `offset` on."""
+    if options.mqtt_client:
+        return []  # nobody here speaks MQTT
+    key, descending = _ORDERS[options.sort]
+    sign = -1 if descending else 1  # what is sorted downwards is a number
+    found: SortedPage[tuple[Any, int]] = SortedPage(offset, limit)
+    batch: list[tuple[Any, int]] = []
+    for number, entry in enumerate(candidates):
+        if options.filter_subject not in ("", _EVERYTHING):
+            passes = yield from _listens_on(entry, options.filter_subject.encode())
+        else:
+            passes = True
+        if passes and options.user in ("", authorized_user(entry.session)):
+            value = key(entry, moment)
+            batch.append((sign * value if descending else value, number))
+        if len(batch) >= AT_ONCE:
+            found.add(batch)
+            batch = []
+        if number % _AT_ONCE == 0:
+            yield _AT_ONCE
+    found.add(batch)
+    page: list[Entry] = []
+    for chunk in found.chunks():
+        page += [candidates[number] for _, number in chunk]
+        yield len(chunk)
+    return page
 
 
 def _check(options: ConnzOptions) -> None:
@@ -194,27 +226,13 @@ def _one(broker: Broker, closed: list[ClosedConnection], options: ConnzOptions) 
     return next(([each] for each in closed if each.cid == options.cid), [])
 
 
-def _filtered(opened: list[Connection], closed: list[ClosedConnection], options: ConnzOptions) -> list[Entry]:
-    if options.mqtt_client:
-        return []  # nobody here speaks MQTT
-    if options.filter_subject not in ("", _EVERYTHING):
-        wanted = options.filter_subject.encode()
-        opened = [each for each in opened if _listens_on(each, wanted)]
-    found: Iterable[Entry] = (*opened, *closed)
-    if options.user:
-        found = (each for each in found if authorized_user(each.session) == options.user)
-    return list(found)
-
-
-def _listens_on(connection: Connection, subject: bytes) -> bool:
-    return any(collide(each.subject, subject) for each in connection.subscriptions.values())
-
-
-def connz(server: Server, options: ConnzOptions | None = None) -> Connz:
-    """The document, of this moment; BadRequest for options that cannot be."""
-    selection = select(server, options or ConnzOptions())
-    if not selection.entries:
-        return selection.document
-    return msgspec.structs.replace(
-        selection.document, connections=[selection.describe(entry) for entry in selection.entries]
-    )
+def _listens_on(entry: Entry, subject: bytes) -> Pieces[bool]:
+    """Whether one of its subscriptions overlaps; only open connections are asked."""
+    if isinstance(entry, ClosedConnection):
+        return True
+    for count, each in enumerate(held_by(entry), start=1):
+        if collide(each.subject, subject):
+            return True
+        if count % _AT_ONCE == 0:
+            yield _AT_ONCE
+    return False

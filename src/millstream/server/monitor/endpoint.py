@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from millstream.broker.listener import bind
 from millstream.broker.options import TlsOptions
@@ -83,7 +84,7 @@ class Monitor:
 
 def _without_client_certificates(tls: TlsOptions) -> TlsOptions:
     """Who may look is not decided by the certificates that clients of the broker need."""
-    return dataclasses.replace(tls, verify=False, verify_and_map=False)
+    return msgspec.structs.replace(tls, verify=False, verify_and_map=False)
 
 
 def _bracketed(host: str) -> str:

@@ -4,7 +4,6 @@ Numbers in, text out; nothing here knows what the numbers mean.
 """
 
 import time
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +12,7 @@ _SECOND: Final = 1_000_000_000
 _MILLISECOND: Final = 1_000_000
 _MICROSECOND: Final = 1_000
 _DAYS_OF_YEAR: Final = 365
-_INDENT: Final = 2
+INDENT: Final = 2  # columns of a level
 
 _encoder = msgspec.json.Encoder()
 
@@ -85,16 +84,17 @@ def number(value: float) -> float | int:
 
 
 def compact(document: Any) -> bytes:
-    return _escape(_encoder.encode(document))
+    return escape(_encoder.encode(document))
 
 
 def pretty(document: Any) -> bytes:
-    return msgspec.json.format(compact(document), indent=_INDENT)
+    return indented(compact(document))
 
 
-def pretty_items(items: Sequence[Any]) -> bytes:
-    """The items of a list that stands one level deep in a pretty document; no brackets."""
-    return pretty(items)[1:-2].replace(b"\n", b"\n" + b" " * _INDENT)
+def indented(json: bytes, column: int = 0) -> bytes:
+    """The same JSON on lines of its own; those behind the first begin at `column`."""
+    text = msgspec.json.format(json, indent=INDENT)
+    return text.replace(b"\n", b"\n" + b" " * column) if column else text
 
 
 def quoted(text: str) -> str:
@@ -107,8 +107,9 @@ def text_of(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-def _escape(json: bytes) -> bytes:
-    # Only strings can hold these; Go escapes them so that a document can stand inside a page.
+def escape(json: bytes) -> bytes:
+    """The same JSON without the characters that mean something inside a web page, as Go writes it."""
+    # Only strings can hold them.
     for character, escape in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
         json = json.replace(character, escape)
     return json

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.server.monitor.jsz import jetstream_of
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ class HealthStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     errors: list[HealthError] = []
 
 
-def healthz(server: Server, options: HealthzOptions | None = None) -> HealthStatus:
+def healthz(server: Server, options: HealthzOptions | None = None) -> Pieces[HealthStatus]:
     """The verdict.  Without details it tells the first thing that is wrong, with them everything."""
     options = options or HealthzOptions()
-    code, errors = _examine(server, options)
+    code, errors = yield from _examine(server, options)
     if not errors:
         return HealthStatus(status="ok", status_code=HTTPStatus.OK)
     if options.details:
@@ -67,7 +68,7 @@ def healthz(server: Server, options: HealthzOptions | None = None) -> HealthStat
     return HealthStatus(status="error" if ours else "unavailable", status_code=code, error=errors[0].error)
 
 
-def _examine(server: Server, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
+def _examine(server: Server, options: HealthzOptions) -> Pieces[tuple[HTTPStatus, list[HealthError]]]:
     if options.stream and not options.account:
         return _bad_request('"account" must not be empty when checking stream health')
     if options.consumer and not options.stream:
@@ -78,7 +79,7 @@ def _examine(server: Server, options: HealthzOptions) -> tuple[HTTPStatus, list[
     view = jetstream_of(server)
     if options.js_server_only or view is None:
         return HTTPStatus.OK, []
-    return view.health(options)
+    return (yield from view.health(options))
 
 
 def _bad_request(text: str) -> tuple[HTTPStatus, list[HealthError]]:

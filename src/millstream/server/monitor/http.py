@@ -32,6 +32,7 @@ MAX_HEAD: Final = 64 * 1024  # bytes of a request line and its headers
 _MAX_BODY: Final = 256 * 1024  # bytes read and forgotten; a longer body ends the connection
 _BACKLOG: Final = 1024
 _CHUNK: Final = 64 * 1024
+_WRITTEN_AT_ONCE: Final = 8  # parts of a body
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,12 @@ class Request:
     method: str
     path: str  # as sent, before the question mark
     query: str  # as sent, after it
+    wanted: Callable[[], bool] = lambda: True  # False when the client is known to have gone
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """`body` is in parts, so that a long one need not be joined."""
+    """`body` is in parts of some ten kilobytes, so that a long one need not be joined."""
 
     status: int
     content_type: str
@@ -202,11 +204,16 @@ class _Client:
     async def _answer(self, request: h11.Request) -> None:
         path, _, query = request.target.decode("latin-1").partition("?")
         try:
-            response = await self._handle(Request(request.method.decode("latin-1"), path, query))
+            response = await self._handle(
+                Request(request.method.decode("latin-1"), path, query, self._is_there)
+            )
         except Exception:
             _log.exception("cannot answer a request for %s", path)
             response = plain(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error\n")
         await self._send(response, with_body=request.method != b"HEAD")
+
+    def _is_there(self) -> bool:
+        return not self._writer.is_closing()
 
     async def _refuse(self, status: int) -> None:
         """Answer what is no request, if an answer is still possible; then the connection ends."""
@@ -226,12 +233,17 @@ class _Client:
             ],
             reason=HTTPStatus(response.status).phrase.encode(),
         )
-        parts = [self._http.send(head)]
-        if with_body:
-            parts += [self._http.send(h11.Data(data=part)) for part in response.body]
-        parts.append(self._http.send(h11.EndOfMessage()))
         async with self._limit(self._timeouts.write):
-            self._writer.writelines([part for part in parts if part])
+            parts = [self._http.send(head) or b""]
+            for part in response.body if with_body else ():
+                parts.append(self._http.send(h11.Data(data=part)) or b"")
+                if len(parts) >= _WRITTEN_AT_ONCE:
+                    self._writer.writelines(parts)
+                    parts.clear()
+                    await self._writer.drain()
+                    await asyncio.sleep(0)  # the rest of a long one waits for the messages of others
+            parts.append(self._http.send(h11.EndOfMessage()) or b"")
+            self._writer.writelines(parts)
             await self._writer.drain()
 
     async def _skip_body(self) -> bool:

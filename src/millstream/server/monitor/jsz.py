@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from millstream.server.monitor.exposition import Table
     from millstream.server.monitor.healthz import HealthError, HealthzOptions
     from millstream.server.server import Server
 
@@ -37,25 +39,28 @@ class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStreamView(Protocol):
-    """What monitoring asks of JetStream.  Documents are whatever msgspec can encode."""
+    """What monitoring asks of JetStream.  Documents are whatever ``rendering`` can write."""
 
     def varz(self) -> Any:
         """The `jetstream` part of `/varz`: config, stats, limits."""
 
-    def jsz(self, options: JszOptions) -> Any:
+    def jsz(self, options: JszOptions) -> Pieces[Any]:
         """All of `/jsz`; may raise BadRequest."""
 
     def account(self, account: str, options: JszOptions) -> Any:
         """What `/jsz` says about an account that has JetStream."""
 
-    def health(self, options: HealthzOptions) -> tuple[HTTPStatus, list[HealthError]]:
+    def health(self, options: HealthzOptions) -> Pieces[tuple[HTTPStatus, list[HealthError]]]:
         """What is wrong with the streams and consumers asked for (404: they do not exist), or nothing."""
 
     def account_enabled(self, account: str) -> bool:
         """Whether the account may use JetStream."""
 
     def metrics(self) -> Iterable[Metric]:
-        """For Prometheus."""
+        """For Prometheus, but for those of each stream."""
+
+    def stream_metrics(self) -> Table:
+        """For Prometheus, of each stream."""
 
 
 class ApiStats(msgspec.Struct, frozen=True):
@@ -96,12 +101,12 @@ def jetstream_of(server: Server) -> JetStreamView | None:
     return service.view if service is not None else None
 
 
-def jsz(server: Server, options: JszOptions | None = None) -> Any:
+def jsz(server: Server, options: JszOptions | None = None) -> Pieces[Any]:
     """The document, of this moment; BadRequest if this server has nothing to say to these options."""
     options = options or JszOptions()
     view = jetstream_of(server)
     if view is not None:
-        return view.jsz(options)
+        return (yield from view.jsz(options))
     if options.leader_only:
         raise BadRequest("filtered response: not leader")
     return DisabledJsz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))

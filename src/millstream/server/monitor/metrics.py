@@ -10,18 +10,19 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     InfoMetricFamily,
     Metric,
 )
-from prometheus_client.registry import Collector
 
 from millstream import BUILD, __version__
+from millstream.base.slices import Pieces
 from millstream.broker.info import SERVER_VERSION
-from millstream.server.monitor import totals
+from millstream.server.monitor import loop_steps, totals
+from millstream.server.monitor.exposition import Table, table_text, text_of
 from millstream.server.monitor.jsz import jetstream_of
 
 if TYPE_CHECKING:
@@ -31,38 +32,29 @@ _NS: Final = 1e9
 
 
 class Metrics:
-    """The registry of one server."""
+    """The metrics of one server, read at the moment of the scrape."""
 
     CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
     def __init__(self, server: Server, requests: Mapping[str, int]) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(ServerCollector(server, requests))
-        ProcessCollector(registry=self._registry)
-
-    def render(self) -> bytes:
-        text: bytes = generate_latest(self._registry)
-        return text
-
-
-class ServerCollector(Collector):
-    """Reads a server at the moment of the scrape."""
-
-    def __init__(self, server: Server, requests: Mapping[str, int]) -> None:
         self._server = server
         self._requests = requests
+        self._process = ProcessCollector(registry=None)
 
-    def describe(self) -> list[Metric]:
-        """Nothing is collected when this is registered, because the server is not there yet."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        yield from self._about_the_server()
-        yield from self._traffic()
-        yield from self._accounts()
+    def render(self) -> Pieces[list[bytes]]:
+        """All of them as parts of a text, in pieces (see ``base.slices``)."""
+        broker = self._server.broker
+        traffic = yield from totals.server_traffic(broker)
+        pending = yield from totals.pending_bytes(broker)
+        families = [*self._about_the_server(), *self._traffic(traffic, pending)]
+        parts = [text_of(family) for family in families]
+        parts += yield from table_text(self._accounts())
         view = jetstream_of(self._server)
         if view is not None:
-            yield from view.metrics()
+            parts += [text_of(family) for family in view.metrics()]
+            parts += yield from table_text(view.stream_metrics())
+        parts += [text_of(family) for family in self._process.collect()]
+        return parts
 
     def _about_the_server(self) -> Iterator[Metric]:
         server, broker = self._server, self._server.broker
@@ -96,10 +88,10 @@ class ServerCollector(Collector):
         for path, count in sorted(self._requests.items()):
             http.add_metric([path], count)
         yield http
+        yield from loop_steps.metrics(broker.turns.watchdog)
 
-    def _traffic(self) -> Iterator[Metric]:
+    def _traffic(self, traffic: totals.Traffic, pending: int) -> Iterator[Metric]:
         broker = self._server.broker
-        traffic = totals.server_traffic(broker)
         yield _gauge("connections", "Clients that are connected.", len(broker.connections))
         yield _counter("accepted_connections", "Clients that ever connected.", broker.total_connections)
         yield _gauge(
@@ -110,7 +102,7 @@ class ServerCollector(Collector):
         yield _gauge(
             "pending_bytes",
             "Bytes that clients have not taken yet, of all together.",
-            totals.pending_bytes(broker),
+            pending,
         )
         yield _counter("received_messages", "Messages that clients published.", traffic.in_messages)
         yield _counter("received_bytes", "Bytes of the messages that clients published.", traffic.in_bytes)
@@ -128,14 +120,15 @@ class ServerCollector(Collector):
             "stalled_producers", "Pauses imposed on clients that publish too fast.", broker.stalled_clients
         )
 
-    def _accounts(self) -> Iterator[Metric]:
+    def _accounts(self) -> Table:
         labels = ["account"]
-        connections = GaugeMetricFamily(
-            "millstream_account_connections", "Clients of the account.", labels=labels
-        )
-        subscriptions = GaugeMetricFamily(
-            "millstream_account_subscriptions", "Subscriptions in the account.", labels=labels
-        )
+        gauges = [
+            GaugeMetricFamily(f"millstream_account_{name}", text, labels=labels)
+            for name, text in (
+                ("connections", "Clients of the account."),
+                ("subscriptions", "Subscriptions in the account."),
+            )
+        ]
         counters = [
             CounterMetricFamily(f"millstream_account_{name}", text, labels=labels)
             for name, text in (
@@ -146,15 +139,20 @@ class ServerCollector(Collector):
                 ("slow_consumers", "Clients of the account found not to keep up with their messages."),
             )
         ]
-        for account in self._server.broker.accounts.values():
-            connections.add_metric([account.name], len(account.connections))
-            subscriptions.add_metric([account.name], account.space.tree.count)
-            values = (*totals.account_traffic(account), account.slow_consumers)
-            for counter, value in zip(counters, values, strict=True):
-                counter.add_metric([account.name], value)
-        yield connections
-        yield subscriptions
-        yield from counters
+        return Table([*gauges, *counters], labels, self._account_rows())
+
+    def _account_rows(self) -> Iterator[tuple[list[str], list[float]] | None]:
+        for account in list(self._server.broker.accounts.values()):
+            summing = totals.account_traffic(account)
+            while True:
+                try:
+                    next(summing)
+                    yield None
+                except StopIteration as end:
+                    traffic: totals.Traffic = end.value
+                    break
+            sizes = [len(account.connections), account.space.tree.count]
+            yield [account.name], [*sizes, *traffic, account.slow_consumers]
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,6 +1,7 @@
 """Options of a request as the query part of its URL gives them, with the reference's complaints."""
 
 import urllib.parse
+from collections.abc import Callable
 from typing import Final
 
 from millstream.base.errors import MillstreamError
@@ -20,7 +21,8 @@ class BadRequest(MillstreamError):
 class Query:
     """Of several values with one name the first counts; an empty one is as good as none."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", wanted: Callable[[], bool] = lambda: True) -> None:
+        self.wanted = wanted  # False when whoever asked is known to have gone
         try:
             fields = urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
         except ValueError as error:

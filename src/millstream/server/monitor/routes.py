@@ -1,7 +1,7 @@
 """From a path to its document: decoding of the query, rendering, and the index of it all.
 
-Documents that can be long are rendered in slices, and the loop gets its turn in between, so that
-nobody's messages wait for a page of connections.
+Documents are made and rendered in slices, and others have their turn in between, so that nobody's messages
+wait for a page of connections.
 """
 
 from __future__ import annotations
@@ -10,38 +10,43 @@ import asyncio
 import posixpath
 import urllib.parse
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from millstream import __version__
-from millstream.server.monitor import connz, internals, subsz
+from millstream.base.lanes import Unwanted
+from millstream.base.slices import Pieces, Result
+from millstream.server.monitor import internals
 from millstream.server.monitor.accountz import AccountStatzOptions, AccountzOptions, account_statz, accountz
 from millstream.server.monitor.clusterz import gatewayz, leafz, routez
-from millstream.server.monitor.formats import compact, pretty, pretty_items
+from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
+from millstream.server.monitor.formats import compact, pretty
 from millstream.server.monitor.healthz import HealthzOptions, healthz
-from millstream.server.monitor.http import Request, Response, plain
+from millstream.server.monitor.http import MAX_CLIENTS, Request, Response, plain
 from millstream.server.monitor.index_page import index_page
 from millstream.server.monitor.jsz import JszOptions, jsz
 from millstream.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.rendering import render
+from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 
 if TYPE_CHECKING:
     from millstream.server.monitor.metrics import Metrics
     from millstream.server.server import Server
 
-_SLICE: Final = 128  # entries described before others get a turn
+_AT_A_TIME: Final = 4  # long documents that are made at once; the others wait
 _JSON: Final = "application/json"
 _ANYONE: Final = ("Access-Control-Allow-Origin", "*")
 
 _STATES: Final = {
-    "": connz.ConnectionState.OPEN,
-    "open": connz.ConnectionState.OPEN,
-    "closed": connz.ConnectionState.CLOSED,
-    "any": connz.ConnectionState.ALL,
-    "all": connz.ConnectionState.ALL,
+    "": ConnectionState.OPEN,
+    "open": ConnectionState.OPEN,
+    "closed": ConnectionState.CLOSED,
+    "any": ConnectionState.ALL,
+    "all": ConnectionState.ALL,
 }
 _LINKS: Final = (
     ("General", "/varz"),
@@ -68,6 +73,7 @@ class Routes:
     def __init__(self, server: Server, base_path: str) -> None:
         self.counts: Counter[str] = Counter()
         self._server = server
+        self._long = server.broker.turns.lane(width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
         self._base = posixpath.normpath("/" + base_path.strip("/"))
         self._metrics: Metrics | None = None
         # The first path of each page is the one it is counted under, as far as it is counted.
@@ -105,9 +111,39 @@ class Routes:
         if counted_as:
             self.counts[counted_as] += 1
         try:
-            return await page(Query(request.query))
+            return await page(Query(request.query, request.wanted))
         except BadRequest as error:
             return plain(HTTPStatus.BAD_REQUEST, str(error))
+        except Unwanted:
+            return plain(HTTPStatus.SERVICE_UNAVAILABLE, "")
+
+    async def _in_slices(self, path: str, query: Query, pieces: Pieces[Result]) -> Result:
+        """Do long work, unless the client goes meanwhile."""
+        ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def done(result: Result | None, error: Exception | None) -> None:
+            if ended.done():
+                return
+            if error is not None:
+                ended.set_exception(error)
+            else:
+                ended.set_result(result)  # type: ignore[arg-type]
+
+        watchdog = self._server.broker.turns.watchdog
+        name = f"http {path}"
+        began = watchdog.began()
+        work = self._long.begin(name, pieces, done, query.wanted)
+        watchdog.ended(began, name)
+        if work is None:
+            raise BadRequest("too many requests wait for long documents")
+        try:
+            return await ended
+        finally:
+            work.drop()
+
+    async def _document(self, path: str, query: Query, document: Pieces[Any]) -> Response:
+        text = await self._in_slices(path, query, _pretty(document))
+        return Response(HTTPStatus.OK, _JSON, text, [_ANYONE])
 
     def _elsewhere(self, path: str, query: str) -> Response:
         """A path with doubled slashes or dots is sent to the one that is meant."""
@@ -124,11 +160,11 @@ class Routes:
         return Response(HTTPStatus.OK, "text/html; charset=utf-8", [page])
 
     async def _varz(self, query: Query) -> Response:
-        return _document(varz(self._server))
+        return await self._document("/varz", query, varz(self._server))
 
     async def _connz(self, query: Query) -> Response:
         subscriptions, details = _subscriptions(query)
-        options = connz.ConnzOptions(
+        options = ConnzOptions(
             sort=query.text("sort"),
             username=query.boolean("auth"),
             subscriptions=subscriptions,
@@ -142,19 +178,17 @@ class Routes:
             account=query.text("acc"),
             filter_subject=query.text("filter_subject"),
         )
-        found = connz.select(self._server, options)
-        return await _long_document(found.document, "connections", found.entries, found.describe)
+        return await self._document("/connz", query, connz(self._server, options))
 
     async def _subsz(self, query: Query) -> Response:
-        options = subsz.SubszOptions(
+        options = SubszOptions(
             subscriptions=query.boolean("subs"),
             offset=query.integer("offset"),
             limit=query.integer("limit"),
             test=query.text("test"),
             account=query.text("acc"),
         )
-        found = subsz.select(self._server, options)
-        return await _long_document(found.document, "subscriptions_list", found.entries, subsz.describe)
+        return await self._document("/subsz", query, subsz(self._server, options))
 
     async def _routez(self, query: Query) -> Response:
         _subscriptions(query)
@@ -170,11 +204,12 @@ class Routes:
         return _document(leafz(self._server))
 
     async def _accountz(self, query: Query) -> Response:
-        return _document(accountz(self._server, AccountzOptions(account=query.text("acc"))))
+        options = AccountzOptions(account=query.text("acc"))
+        return await self._document("/accountz", query, accountz(self._server, options))
 
     async def _account_statz(self, query: Query) -> Response:
         options = AccountStatzOptions(include_unused=query.boolean("unused"))
-        return _document(account_statz(self._server, options))
+        return await self._document("/accstatz", query, account_statz(self._server, options))
 
     async def _jsz(self, query: Query) -> Response:
         options = JszOptions(
@@ -190,7 +225,7 @@ class Routes:
             raft=query.boolean("raft"),
             stream_leader_only=query.boolean("stream-leader-only"),
         )
-        return _document(jsz(self._server, options))
+        return await self._document("/jsz", query, jsz(self._server, options))
 
     async def _healthz(self, query: Query) -> Response:
         options = HealthzOptions(
@@ -203,7 +238,7 @@ class Routes:
             stream=query.text("stream"),
             consumer=query.text("consumer"),
         )
-        health = healthz(self._server, options)
+        health = await self._in_slices("/healthz", query, healthz(self._server, options))
         body = compact(msgspec.structs.replace(health, status_code=0))
         return Response(health.status_code, _JSON, [body], [_ANYONE])
 
@@ -213,7 +248,8 @@ class Routes:
             from millstream.server.monitor.metrics import Metrics
 
             self._metrics = Metrics(self._server, self.counts)
-        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, [self._metrics.render()])
+        text = await self._in_slices("/metrics", query, self._metrics.render())
+        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, text)
 
     async def _stacks(self, query: Query) -> Response:
         return Response(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])
@@ -236,7 +272,7 @@ def _subscriptions(query: Query) -> tuple[bool, bool]:
     return query.boolean("subs"), False
 
 
-def _state(text: str) -> connz.ConnectionState:
+def _state(text: str) -> ConnectionState:
     try:
         return _STATES[text.lower()]
     except KeyError:
@@ -247,18 +283,6 @@ def _document(document: Any) -> Response:
     return Response(HTTPStatus.OK, _JSON, [pretty(document)], [_ANYONE])
 
 
-async def _long_document(
-    document: Any, name: str, entries: Sequence[Any], describe: Callable[[Any], Any]
-) -> Response:
-    """The document with `entries` described in its list `name`, which is empty so far."""
-    if not entries:
-        return _document(document)
-    head, tail = pretty(document).split(b'"%b": []' % name.encode())
-    parts = [head, b'"%b": [' % name.encode()]
-    for start in range(0, len(entries), _SLICE):
-        if start:
-            await asyncio.sleep(0)
-            parts.append(b",")
-        parts.append(pretty_items([describe(entry) for entry in entries[start : start + _SLICE]]))
-    parts += [b"\n  ]", tail]
-    return Response(HTTPStatus.OK, _JSON, parts, [_ANYONE])
+def _pretty(document: Pieces[Any]) -> Pieces[list[bytes]]:
+    found = yield from document
+    return (yield from render(found, pretty=True))

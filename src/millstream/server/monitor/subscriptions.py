@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.broker.connection import Connection
 from millstream.server.monitor.formats import number, text_of
 
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.history import SubscriptionRecord
     from millstream.broker.router import SubjectSpace, Subscription
-    from millstream.subjects.tree import Node
 
+_AT_ONCE: Final = 256  # routes of a piece
 INTERNAL_CID: Final = 1  # of the subscriptions that the server has itself; clients begin higher
 
 
-class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     account: str = ""
     account_tag: str = ""
     subject: str
@@ -54,16 +55,16 @@ def detail_in(account: Account, subscription: Subscription) -> SubscriptionDetai
     return detail(subscription, INTERNAL_CID, account.name)
 
 
-def walk(space: SubjectSpace) -> Iterator[Subscription]:
-    """All subscriptions of a tree; it must not change in between."""
-    waiting: list[Node] = [space.tree.root]
-    while waiting:
-        node = waiting.pop()
-        yield from node.plain
-        for members in node.queues.values():
-            yield from members
-        waiting.extend(child for child in (node.star, node.tail) if child is not None)
-        waiting.extend(node.children.values())
+def walk(space: SubjectSpace) -> Iterator[Subscription | None]:
+    """All subscriptions of a tree, and None for every node that has none itself.
+
+    Subscriptions may come and go in between; whether those are found is open.
+    """
+    for found in space.tree.walk():
+        if found:
+            yield from found
+        else:
+            yield None
 
 
 class TreeStats(msgspec.Struct, frozen=True):
@@ -77,8 +78,8 @@ class TreeStats(msgspec.Struct, frozen=True):
     avg_fanout: float | int
 
 
-def tree_stats(spaces: Iterable[SubjectSpace]) -> TreeStats:
-    """Summed up over subject spaces."""
+def tree_stats(spaces: Iterable[SubjectSpace]) -> Pieces[TreeStats]:
+    """Summed up over subject spaces, in pieces (see ``base.slices``)."""
     count = cached = inserts = removes = lookups = hits = fanout = widest = 0
     for space in spaces:
         count += space.tree.count
@@ -87,10 +88,13 @@ def tree_stats(spaces: Iterable[SubjectSpace]) -> TreeStats:
         cached += len(space.routes)
         lookups += space.lookups
         hits += space.cache_hits
-        for route in space.routes.values():
+        for seen, route in enumerate(list(space.routes.values()), start=1):
             receivers = route.receivers()
             fanout += receivers
             widest = max(widest, receivers)
+            if seen % _AT_ONCE == 0:
+                yield _AT_ONCE
+        yield 1
     return TreeStats(
         num_subscriptions=count,
         num_cache=cached,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
 from millstream.subjects.tokens import valid_literal_subject
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from millstream.server.server import Server
 
 DEFAULT_LIMIT: Final = 1024
+_AT_ONCE: Final = 16  # nodes and subscriptions that are looked at in the time of an item
+_NOTHING: Final = object()
 
 
 class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,23 +50,12 @@ class Subsz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     total: int
     offset: int
     limit: int
-    subscriptions_list: list[SubscriptionDetail] | None = None
+    subscriptions_list: Listing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The document without its list, and what belongs into it."""
-
-    document: Subsz
-    entries: list[tuple[Account, Subscription]]
-
-
-def describe(entry: tuple[Account, Subscription]) -> SubscriptionDetail:
-    return detail_in(*entry)
-
-
-def select(server: Server, options: SubszOptions) -> Selection:
-    """Find the page asked for, without describing what is on it yet."""
+def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
+    """The document, of this moment; BadRequest for options that cannot be."""
+    options = options or SubszOptions()
     test = options.test.encode()
     if test and not valid_literal_subject(test):
         raise BadRequest(f"invalid test subject, must be valid publish subject: {options.test}")
@@ -74,27 +66,46 @@ def select(server: Server, options: SubszOptions) -> Selection:
         for account in server.broker.accounts.values()
         if not options.account or account.name == options.account
     ]
-    stats = tree_stats(account.space for account in accounts)
+    stats = yield from tree_stats(account.space for account in accounts)
     total = 0
-    entries: list[tuple[Account, Subscription]] = []
+    shown: Iterator[SubscriptionDetail | None] = iter(())
     if options.subscriptions and test:
         found = list(_matching(accounts, test))
         total = len(found)
-        entries = found[offset : offset + limit]
+        shown = (detail_in(*entry) for entry in found[offset : offset + limit])
     elif options.subscriptions:
         total = stats.num_subscriptions
-        everything = ((account, each) for account in accounts for each in walk(account.space))
-        entries = list(islice(everything, offset, offset + limit))
-    document = Subsz(
+        shown = _walked(accounts, offset, limit)
+    first = next(shown, _NOTHING)
+    while first is None:
+        yield 1
+        first = next(shown, _NOTHING)
+    return Subsz(
         server_id=server.broker.server_id,
         now=timestamp(time.time_ns()),
         **msgspec.structs.asdict(stats),
         total=total,
         offset=offset,
         limit=limit,
-        subscriptions_list=[] if entries else None,
+        subscriptions_list=None if first is _NOTHING else Listing(itertools.chain((first,), shown)),
     )
-    return Selection(document, entries)
+
+
+def _walked(accounts: list[Account], offset: int, limit: int) -> Iterator[SubscriptionDetail | None]:
+    """Subscriptions from `offset` on, in the order of the trees; None for some that were passed over."""
+    found = steps = 0
+    for account in accounts:
+        for subscription in walk(account.space):
+            steps += 1
+            if steps % _AT_ONCE == 0:
+                yield None
+            if subscription is None:
+                continue
+            if found >= offset:
+                yield detail_in(account, subscription)
+            found += 1
+            if found >= offset + limit:
+                return
 
 
 def _matching(accounts: list[Account], subject: bytes) -> Iterator[tuple[Account, Subscription]]:
@@ -105,13 +116,3 @@ def _matching(accounts: list[Account], subject: bytes) -> Iterator[tuple[Account
         for members in found.queues.values():
             for subscription in members:
                 yield account, subscription
-
-
-def subsz(server: Server, options: SubszOptions | None = None) -> Subsz:
-    """The document, of this moment; BadRequest for options that cannot be."""
-    selection = select(server, options or SubszOptions())
-    if not selection.entries:
-        return selection.document
-    return msgspec.structs.replace(
-        selection.document, subscriptions_list=[describe(entry) for entry in selection.entries]
-    )

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.broker.handshake import auth_timeout_s
 from millstream.broker.info import PROTOCOL_VERSION, SERVER_VERSION
 from millstream.broker.options import ConnectionType, TlsOptions, WebSocketOptions
 from millstream.server.monitor import process, totals
 from millstream.server.monitor.formats import nanoseconds, number, timestamp, uptime
 from millstream.server.monitor.jsz import jetstream_of
+from millstream.server.monitor.loop_steps import EventLoop, event_loop
 
 if TYPE_CHECKING:
     from millstream.server.server import Server
@@ -134,14 +136,15 @@ class Varz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stale_connection_stats: ByKind
     disk_io_wait_stats: DiskWaits
     tls_cert_not_after: str = ""
+    event_loop: EventLoop  # ours: the reference has no loop that one request could hold up
 
 
-def varz(server: Server) -> Varz:
+def varz(server: Server) -> Pieces[Varz]:
     """The document, of this moment."""
     broker = server.broker
     options = broker.options
     now_ns = time.time_ns()
-    traffic = totals.server_traffic(broker)
+    traffic = yield from totals.server_traffic(broker)
     host, port = _client_address(server)
     monitor = server.monitor
     monitor_options = server.options.monitor
@@ -214,6 +217,7 @@ def varz(server: Server) -> Varz:
         stale_connection_stats=ByKind(clients=broker.stale_connections),
         disk_io_wait_stats=DiskWaits(),
         tls_cert_not_after=_expiry(tls),
+        event_loop=event_loop(broker.turns.watchdog),
     )
 
 

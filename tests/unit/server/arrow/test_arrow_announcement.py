@@ -16,7 +16,7 @@ REPLY = b"_INBOX.x"
 
 def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str = "http") -> dict[str, Any]:
     """The answer to a client at `ip` that reached the server at `sockname`."""
-    endpoint: Any = SimpleNamespace(port=8223, scheme=scheme)
+    endpoint: Any = SimpleNamespace(port=8223, tickets=Tickets(), scheme=scheme)
     transport = SimpleNamespace(get_extra_info=lambda name: (sockname, 4222))
     client = SimpleNamespace(
         session=SimpleNamespace(
@@ -28,7 +28,7 @@ def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str
         transport=transport,
     )
     server: Any = SimpleNamespace(broker=SimpleNamespace(authenticator=Authenticator(BrokerOptions())))
-    announcement = Announcement(server, Tickets(), options, endpoint)
+    announcement = Announcement(server, options, endpoint)
     account: Any = SimpleNamespace(name="A")
     return announcement._info(account, client, REPLY)
 
@@ -62,9 +62,9 @@ def test_the_scheme_is_that_of_the_endpoint() -> None:
 
 
 def test_a_client_of_another_account_gets_no_ticket() -> None:
-    endpoint: Any = SimpleNamespace(port=8223, scheme="http")
+    endpoint: Any = SimpleNamespace(port=8223, tickets=Tickets(), scheme="http")
     client = SimpleNamespace(session=SimpleNamespace(ip="127.0.0.1", identity=Identity(account="B")))
-    announcement = Announcement(None, Tickets(), ArrowOptions(), endpoint)  # type: ignore[arg-type]
+    announcement = Announcement(None, ArrowOptions(), endpoint)  # type: ignore[arg-type]
     account: Any = SimpleNamespace(name="A")
     assert announcement._info(account, client, REPLY) == {"version": 1, "urls": []}
     assert announcement._info(account, None, REPLY) == {"version": 1, "urls": []}

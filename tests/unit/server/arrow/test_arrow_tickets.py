@@ -1,8 +1,8 @@
 """Tickets: whose they are, for how long, and that nobody else can make one."""
 
 import base64
-import dataclasses
 
+import msgspec
 import pytest
 
 from millstream.broker.auth import Authenticator, Identity
@@ -60,7 +60,7 @@ def test_what_is_no_ticket_is_refused(text: str) -> None:
 def test_a_ticket_has_no_permissions_of_its_own() -> None:
     rules = Permissions(publish=SubjectRules(allow=("x",)))
     tickets = Tickets()
-    ticket, _ = tickets.issue(dataclasses.replace(ANN, permissions=rules), NOW)
+    ticket, _ = tickets.issue(msgspec.structs.replace(ANN, permissions=rules), NOW)
     assert tickets.check(ticket, NOW) == ANN
 
 
@@ -75,8 +75,8 @@ def test_a_holder_is_looked_up_in_the_present_configuration() -> None:
     found = known(Authorization(users=(bob,)), claimed)
     assert found is not None
     assert found.permissions == rules
-    assert known(Authorization(users=(dataclasses.replace(bob, name="eve"),)), claimed) is None
-    assert known(Authorization(users=(bob,)), dataclasses.replace(claimed, account="B")) is None
+    assert known(Authorization(users=(msgspec.structs.replace(bob, name="eve"),)), claimed) is None
+    assert known(Authorization(users=(bob,)), msgspec.structs.replace(claimed, account="B")) is None
 
 
 def test_a_holder_by_token_or_single_user_needs_that_to_be_configured_still() -> None:
@@ -89,5 +89,5 @@ def test_a_holder_by_token_or_single_user_needs_that_to_be_configured_still() ->
     assert known(Authorization(username="ann", password="p"), by_name) == by_name
     assert known(Authorization(username="eve", password="p"), by_name) is None
     assert known(Authorization(), anybody) == anybody
-    assert known(Authorization(), dataclasses.replace(anybody, account="B")) is None
+    assert known(Authorization(), msgspec.structs.replace(anybody, account="B")) is None
     assert anybody.account == GLOBAL_ACCOUNT

@@ -1,12 +1,12 @@
 """Documents of a running server over HTTP, beyond what the conformance tests compare with nats-server."""
 
-import dataclasses
 import json
 import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from monitor_kit import document, eventually, get
 
@@ -288,4 +288,6 @@ def test_https_asks_nobody_for_a_certificate(tmp_path: Path) -> None:
 
 def _options(monitor: MonitorOptions) -> ServerOptions:
     options = ServerOptions(monitor=monitor)
-    return dataclasses.replace(options, broker=dataclasses.replace(options.broker, host="127.0.0.1", port=-1))
+    return msgspec.structs.replace(
+        options, broker=msgspec.structs.replace(options.broker, host="127.0.0.1", port=-1)
+    )

@@ -85,9 +85,3 @@ def test_angle_brackets_are_escaped_and_mean_the_same() -> None:
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert formats.text_of(b"a.\xff") == "a.�"
-
-
-def test_items_fit_into_a_pretty_document() -> None:
-    whole = {"list": [{"a": 1, "b": []}, {"a": 2, "b": [3]}]}
-    text = b'{\n  "list": [' + formats.pretty_items(whole["list"]) + b"\n  ]\n}"
-    assert text == formats.pretty(whole)

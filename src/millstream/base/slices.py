@@ -1,0 +1,64 @@
+"""Long work cut into slices, so that nobody waits for the whole of it.
+
+The work is a generator that yields, after every small piece, how many items the piece had, and returns its
+result.  ``Sliced.step`` runs pieces until a slice is full: so many items, or so much time.  Who calls the
+next step, and when, is not decided here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Final, Generic, TypeVar
+
+Result = TypeVar("Result")
+Pieces = Generator[int, None, Result]
+
+MOST_ITEMS: Final = 1024  # of a slice; a piece may exceed it by what it has itself
+SLICE_S: Final = 0.0015  # no piece is begun later in a slice
+
+
+class Sliced(Generic[Result]):
+    """One piece of work on its way to its result."""
+
+    def __init__(self, pieces: Pieces[Result], now: Callable[[], float] = time.monotonic) -> None:
+        self.items = 0  # handled by the last step
+        self._pieces = pieces
+        self._now = now
+        self._result: list[Result] = []
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._result)
+
+    @property
+    def result(self) -> Result:
+        """What the work returned; only when it has ended."""
+        return self._result[0]
+
+    def step(self) -> bool:
+        """Run one slice; return whether the work has ended.  What the work raises is raised here."""
+        self.items = 0
+        deadline = self._now() + SLICE_S
+        try:
+            while True:
+                self.items += next(self._pieces)
+                if self.items >= MOST_ITEMS or self._now() >= deadline:
+                    return False
+        except StopIteration as end:
+            self._result.append(end.value)
+            return True
+
+    def drop(self) -> None:
+        """End the work without a result."""
+        self._pieces.close()
+
+
+def finish(pieces: Pieces[Result]) -> Result:
+    """Do all of the work now, for callers that hold nobody up."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            result: Result = end.value
+            return result

@@ -1,0 +1,74 @@
+"""The JSON of answers that may be long, made in pieces (see ``base.slices``).
+
+An answer has one field, or two, that grow with what is stored.  They are encoded piece by piece and put into
+the rest of the answer, which is short; the text is the same as if all had been encoded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from millstream.base.slices import Pieces
+from millstream.jsapi.codec import encode, escape_html
+
+if TYPE_CHECKING:
+    from millstream.jsapi.go_types import Struct
+    from millstream.jsapi.responses import Response
+
+_COST: Final = 8  # items of a slice that the description of a stream or consumer counts for
+_AT_ONCE: Final = 1024  # numbers of a piece
+
+# What stands for a field in the rest of the answer.  Only the field itself can look like this: the metadata
+# of streams, where clients choose the names, has no values but texts.
+SUBJECTS_MARK: Final = {"": 0}
+DELETED_MARK: Final = [0]
+_SUBJECTS_TEXT: Final = b'"subjects":{"":0}'
+_DELETED_TEXT: Final = b'"deleted":[0]'
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """An answer as it is sent."""
+
+    text: bytes
+
+
+# An answer that takes long: others have their turn between its pieces.
+Steps = Pieces["Response | Encoded"]
+
+
+def listed(answer: Response, field: str, items: Iterable[Struct | None]) -> Pieces[Encoded]:
+    """The answer with `items` in its list `field`, which is empty so far; None is work without an item."""
+    parts: list[bytes] = []
+    for item in items:
+        if item is not None:
+            parts.append(encode(item))
+        yield _COST
+    empty = b'"%b":[]' % field.encode()
+    return Encoded(encode(answer).replace(empty, b"%b%b]" % (empty[:-1], b",".join(parts)), 1))
+
+
+def counted(counts: dict[str, int]) -> bytes:
+    """Some members of the object of subjects, with a comma behind each."""
+    return escape_html(msgspec.json.encode(counts))[1:-1] + b"," if counts else b""
+
+
+def numbered(numbers: list[int]) -> Pieces[bytes]:
+    """The items of a list of numbers."""
+    parts: list[str] = []
+    for at in range(0, len(numbers), _AT_ONCE):
+        parts.append(",".join(map(str, numbers[at : at + _AT_ONCE])))
+        yield _AT_ONCE
+    return ",".join(parts).encode()
+
+
+def with_details(answer: Response, subjects: bytes, deleted: bytes) -> Encoded:
+    """The answer to STREAM.INFO, which has a mark for each of these fields that is not empty."""
+    text = encode(answer)
+    if subjects:
+        text = text.replace(_SUBJECTS_TEXT, b'"subjects":{%b}' % subjects.removesuffix(b","), 1)
+    if deleted:
+        text = text.replace(_DELETED_TEXT, b'"deleted":[%b]' % deleted, 1)
+    return Encoded(text)

@@ -1,0 +1,77 @@
+"""What a server imports after its start: the parts that not every server needs, or none needs at once.
+
+`millstream serve` answers its first client before it imports them, because scripts and test suites wait for
+that.  A thread imports them soon after, so that the first request that needs one does not hold up the loop.
+A server inside another program imports them when it is started: a thread that imports must not meet a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from millstream.config.options import ServerOptions
+
+_log = logging.getLogger("millstream.server")
+
+# After the parts of streams, which clients use at once.  Servers that live shorter never import the rest.
+DELAY_S: Final = 0.5
+
+_FOR_STREAMS: Final = (
+    "millstream.jetstream.stream_api",
+    "millstream.jetstream.consumers.api",
+    "millstream.jetstream.stream",
+    "millstream.jetstream.restoring",
+    "millstream.jetstream.archive.staging",
+)
+_ALWAYS: Final = ("hashlib", "hmac", "millstream.server.reload", "millstream.server.system_answers")
+_WITH_JETSTREAM: Final = (
+    "cramjam",
+    "millstream.jetstream.archive.api",
+    "millstream.server.jetstream_view",
+    "zoneinfo",
+)
+_WITH_ARROW: Final = ("millstream.server.arrow.clients",)
+
+
+def needed_at_once(options: ServerOptions) -> list[str]:
+    """Return the modules that the first request of a client may need."""
+    return [*_FOR_STREAMS] if options.jetstream.enabled else []
+
+
+def needed_later(options: ServerOptions) -> list[str]:
+    """Return the other modules that a server with these options may need after its start."""
+    names = [*_ALWAYS]
+    if options.jetstream.enabled:
+        names += _WITH_JETSTREAM
+        if options.arrow.enabled:
+            names += _WITH_ARROW
+    return names
+
+
+def load(names: Iterable[str]) -> None:
+    """Import the modules."""
+    for name in names:
+        importlib.import_module(name)
+
+
+def load_in_thread(options: ServerOptions) -> None:
+    """Import in a thread; if there is none to be had, each module is imported when it is needed."""
+    if all(name in sys.modules for name in (*needed_at_once(options), *needed_later(options))):
+        return
+    try:
+        threading.Thread(target=_load_in_turn, args=(options,), name="millstream-import", daemon=True).start()
+    except RuntimeError as error:
+        _log.debug("modules are imported when they are needed: %s", error)
+
+
+def _load_in_turn(options: ServerOptions) -> None:
+    load(needed_at_once(options))
+    time.sleep(DELAY_S)
+    load(needed_later(options))

@@ -1,0 +1,108 @@
+"""Documents of any length as JSON, piece by piece.
+
+A list that may be long stands in a document as a ``Listing``: its items are made and encoded one after the
+other, and they may have listings of their own.  The text is the same as if the whole document had been
+encoded at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from millstream.base.slices import Pieces
+from millstream.server.monitor.formats import INDENT, escape, indented
+
+_PART: Final = 32 * 1024  # bytes
+_MARK: Final = os.urandom(16).hex()  # stands for a listing; no text of a client can be the same
+_MARK_TEXT: Final = msgspec.json.encode(_MARK)
+
+
+class Listing:
+    """The items of a list.  None among them is work that brought no item."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.items = items
+
+
+def render(document: Any, *, pretty: bool) -> Pieces[list[bytes]]:
+    """The document as parts of a text; each item of a listing is a piece of work."""
+    text = Text()
+    yield from _write(document, pretty, 0, text)
+    return text.parts()
+
+
+class Text:
+    """Bytes that are gathered into parts of some ten kilobytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    def append(self, data: bytes) -> None:
+        self._gathered.append(data)
+        self._size += len(data)
+        if self._size >= _PART:
+            self._join()
+
+    def parts(self) -> list[bytes]:
+        self._join()
+        return self._parts
+
+    def _join(self) -> None:
+        self._parts.append(b"".join(self._gathered))
+        self._gathered.clear()
+        self._size = 0
+
+
+def _write(document: Any, pretty: bool, column: int, parts: Text) -> Pieces[None]:
+    """Add the text of `document`, whose lines but the first are indented by `column`."""
+    listings: list[Listing] = []
+
+    def mark(value: Any) -> str:
+        if not isinstance(value, Listing):
+            raise TypeError(f"{type(value).__name__} is no part of a document")
+        listings.append(value)
+        return _MARK
+
+    text = escape(msgspec.json.encode(document, enc_hook=mark))
+    if pretty:
+        text = indented(text, column)
+    if not listings:
+        parts.append(text)
+        yield 1
+        return
+    frame = text.split(_MARK_TEXT)
+    for listing, before in zip(listings, frame, strict=False):
+        parts.append(before)
+        yield from _write_items(listing, pretty, _column(before, column), parts)
+    parts.append(frame[-1])
+
+
+def _column(text: bytes, first: int) -> int:
+    """The column at which the last line of `text` begins; `first` if there is only one."""
+    if b"\n" not in text:
+        return first
+    line = text[text.rfind(b"\n") + 1 :]
+    return len(line) - len(line.lstrip(b" "))
+
+
+def _write_items(listing: Listing, pretty: bool, column: int, parts: Text) -> Pieces[None]:
+    inner = column + INDENT
+    start = b"\n" + b" " * inner if pretty else b""
+    begun = False
+    for item in listing.items:
+        if item is None:
+            yield 1
+            continue
+        parts.append(b"," + start if begun else b"[" + start)
+        begun = True
+        yield from _write(item, pretty, inner, parts)
+    if begun:
+        parts.append(b"\n" + b" " * column + b"]" if pretty else b"]")
+    else:
+        parts.append(b"[]")

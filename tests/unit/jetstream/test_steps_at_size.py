@@ -1,0 +1,343 @@
+"""No step of the loop does much work, whatever is asked of a server that holds much.
+
+The watchdog is given a clock that counts the lines of Python that were run, so what it says about a step is
+how much the step did, and the same in every run.  The interpreted build counts everything, the compiled one
+what is not compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from millstream.base.slices import MOST_ITEMS, Pieces
+from millstream.broker.broker import Broker
+from millstream.broker.options import BrokerOptions
+from millstream.broker.watchdog import Watchdog
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.api import Api
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.ports import NoJournal
+from millstream.server.jetstream_view import EngineView
+from millstream.server.jetstream_world import AccountWorld
+from millstream.server.monitor.accountz import AccountzOptions, account_statz, accountz
+from millstream.server.monitor.connz import ConnzOptions, connz
+from millstream.server.monitor.exposition import table_text
+from millstream.server.monitor.healthz import HealthzOptions
+from millstream.server.monitor.jsz import JszOptions
+from millstream.server.monitor.rendering import render
+from millstream.server.monitor.subsz import SubszOptions, subsz
+from millstream.server.monitor.totals import pending_bytes, server_traffic
+from millstream.server.system_users import count_subscribers
+from millstream.store.fs import MemoryFileSystem
+from millstream.testing.fake_transport import FakeClient, FakeLoop
+
+LINES_A_SECOND = 2_000_000  # so that 5 ms are 10,000 lines
+START_NS = 1_700_000_000_000_000_000
+
+
+class WorkClock:
+    """Time that passes with the lines of Python that are run while it is entered, imports left out."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._imports = 0  # under way, one inside the other
+
+    def __call__(self) -> float:
+        return self.lines / LINES_A_SECOND
+
+    def monotonic(self) -> float:
+        return self()
+
+    def wall_ns(self) -> int:
+        return START_NS
+
+    def steady_ns(self) -> int:
+        return START_NS + self.lines * 1_000_000_000 // LINES_A_SECOND
+
+    def __enter__(self) -> WorkClock:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if frame.f_code.co_name == "_find_and_load":
+            self._imports += 1
+            return self._trace_import
+        if not self._imports:
+            self.lines += 1
+        return self._trace
+
+    def _trace_import(self, frame: FrameType, event: str, arg: Any) -> Any:
+        self._imports -= event == "return"
+        return self._trace_import
+
+
+class Worker:
+    """Does everything when the loop comes round."""
+
+    journal = NoJournal()
+    ending_many = False
+
+    def __init__(self, loop: FakeLoop, turn: Callable[..., None]) -> None:
+        self._loop = loop
+        self._turn = turn
+
+    def submit(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        def run() -> None:
+            before = sys.gettrace()
+            sys.settrace(None)  # a thread of its own holds nobody up
+            work()
+            sys.settrace(before)
+            self._loop.call_soon(self._turn, "end of work", done, None)
+
+        self._loop.call_soon(run)
+
+    def commit(self, job: Any, done: Callable[[Exception | None], None]) -> None:
+        self.submit(job.run, done)
+
+
+class Site:
+    """A broker with JetStream on a loop that stands still, and a client."""
+
+    def __init__(self) -> None:
+        self.clock = WorkClock()
+        self.watchdog = Watchdog(self.clock)
+        self.loop = FakeLoop()
+        self.broker = Broker(BrokerOptions(), server_id="N", loop=self.loop.as_loop(), watchdog=self.watchdog)
+        worker: Any = Worker(self.loop, self.broker.turns.run)
+        world = AccountWorld(self.broker, self.broker.global_account, self.clock, worker)
+        self.account = AccountJetStream(
+            "$G", world, AccountJetStreamOptions(), fs=MemoryFileSystem(), folder="store"
+        )
+        Api(self.account, "server", "2.15.1").start()
+        self.client = self.join()
+        self.client.say(b"SUB _INBOX 1\r\n")
+        self.other = self.join()
+        self.lane = self.broker.turns.lane(width=4, most_waiting=64)
+
+    def join(self) -> FakeClient:
+        client = FakeClient(self.broker)
+        client.connect()
+        return client
+
+    def leave(self) -> None:
+        """The other client goes."""
+        self.other.transport.peer_closes()
+        self.loop.run_ready()
+
+    def view(self) -> EngineView:
+        engine: Any = SimpleNamespace(
+            accounts={"$G": self.account},
+            server_id="N",
+            server_name="n",
+            folder="store",
+            options=SimpleNamespace(
+                sync_interval_s=None,
+                domain="",
+                unique_tag="",
+                strict=True,
+                limits=self.account.resources.limits,
+            ),
+            resources=self.account.resources,
+        )
+        return EngineView(engine)
+
+    def server(self) -> Any:
+        return SimpleNamespace(
+            broker=self.broker, jetstream=SimpleNamespace(view=self.view()), configured_ns=0
+        )
+
+    def ask(self, endpoint: str, body: Any = None) -> Any:
+        text = b"" if body is None else json.dumps(body).encode()
+        head = b"PUB $JS.API.%b _INBOX %d\r\n" % (endpoint.encode(), len(text))
+        answer = self.client.say(head + text + b"\r\n").partition(b"\r\n")[2]
+        found = json.loads(answer.rpartition(b"\r\n")[0])
+        assert "error" not in found, found
+        return found
+
+    def make(self, pieces: Pieces[Any]) -> Any:
+        """Do long work as monitoring does."""
+        ended: list[Any] = []
+
+        def done(result: Any, error: Exception | None) -> None:
+            ended.append(result)
+            if error is not None:
+                raise error
+
+        assert self.lane.begin("document", pieces, done) is not None
+        self.loop.run_ready()
+        return ended[0]
+
+    def document(self, pieces: Pieces[Any]) -> Any:
+        return json.loads(b"".join(self.make(_rendered(pieces))))
+
+
+def _rendered(pieces: Pieces[Any]) -> Pieces[list[bytes]]:
+    found = yield from pieces
+    return (yield from render(found, pretty=True))
+
+
+# -- what the server holds ------------------------------------------------------------------------
+
+
+def streams(site: Site) -> None:
+    for number in range(600):
+        site.ask(
+            f"STREAM.CREATE.S{number}",
+            {"name": f"S{number}", "subjects": [f"s.{number}"], "storage": "memory"},
+        )
+
+
+def messages(site: Site, subjects: int = 5000) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
+    site.client.say(b"".join(b"PUB m.%d 0\r\n\r\n" % (number * 7 % subjects) for number in range(5000)))
+
+
+def holes(site: Site) -> None:
+    messages(site, 2)
+    site.ask("STREAM.PURGE.M", {"filter": "m.1"})
+
+
+def consumers(site: Site) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
+    for number in range(600):
+        config = {"durable_name": f"d{number}", "ack_policy": "explicit"}
+        site.ask(f"CONSUMER.DURABLE.CREATE.M.d{number}", {"stream_name": "M", "config": config})
+
+
+def clients(site: Site) -> None:
+    for _ in range(1500):
+        site.join()
+
+
+def subscriptions(site: Site) -> None:
+    site.other.say(b"".join(b"SUB a.%d.b %d\r\n" % (number, number) for number in range(3000)))
+
+
+def _consumer(**config: Any) -> Any:
+    return {"stream_name": "M", "config": {"durable_name": "new", "ack_policy": "explicit", **config}}
+
+
+# Name, what the server holds, what is asked of it.
+OPERATIONS: list[tuple[str, Callable[[Site], None], Callable[[Site], Any]]] = [
+    ("stream names", streams, lambda site: site.ask("STREAM.NAMES")),
+    ("stream names by subject", streams, lambda site: site.ask("STREAM.NAMES", {"subject": "s.*"})),
+    ("stream list", streams, lambda site: site.ask("STREAM.LIST", {"offset": 300})),
+    ("info with subjects", messages, lambda site: site.ask("STREAM.INFO.M", {"subjects_filter": ">"})),
+    ("info with deleted", holes, lambda site: site.ask("STREAM.INFO.M", {"deleted_details": True})),
+    ("consumer names", consumers, lambda site: site.ask("CONSUMER.NAMES.M")),
+    ("consumer list", consumers, lambda site: site.ask("CONSUMER.LIST.M")),
+    ("jsz consumers", consumers, lambda site: site.document(site.view().jsz(JszOptions(consumer=True)))),
+    ("health", streams, lambda site: site.make(site.view().health(HealthzOptions()))),
+    ("stream metrics", streams, lambda site: site.make(table_text(site.view().stream_metrics()))),
+    (
+        "connz",
+        clients,
+        lambda site: site.document(connz(site.server(), ConnzOptions(limit=3000, sort="subs"))),
+    ),
+    (
+        "connz of a subject",
+        subscriptions,
+        lambda site: site.document(
+            connz(site.server(), ConnzOptions(account="$G", filter_subject="x", subscriptions_detail=True))
+        ),
+    ),
+    (
+        "connz with subscriptions",
+        subscriptions,
+        lambda site: site.document(connz(site.server(), ConnzOptions(subscriptions=True))),
+    ),
+    (
+        "subsz",
+        subscriptions,
+        lambda site: site.document(subsz(site.server(), SubszOptions(subscriptions=True, limit=3000))),
+    ),
+    ("traffic", clients, lambda site: site.make(server_traffic(site.broker))),
+    ("pending", clients, lambda site: site.make(pending_bytes(site.broker))),
+    (
+        "account",
+        subscriptions,
+        lambda site: site.document(accountz(site.server(), AccountzOptions(account="$G"))),
+    ),
+    ("account statz", clients, lambda site: site.document(account_statz(site.server()))),
+    (
+        "subscribers",
+        subscriptions,
+        lambda site: site.make(count_subscribers(site.broker.global_account, b"a.>")),
+    ),
+    (
+        "jsz",
+        streams,
+        lambda site: site.document(site.view().jsz(JszOptions(streams=True, consumer=True, config=True))),
+    ),
+    ("account info", streams, lambda site: site.ask("INFO")),
+    ("create a stream", streams, partial(Site.ask, endpoint="STREAM.CREATE.X", body={"name": "X"})),
+    ("delete a stream", messages, lambda site: site.ask("STREAM.DELETE.M")),
+    # Some part of these is not cut into slices yet.
+    ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
+    ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),
+    ("purge subjects", messages, lambda site: site.ask("STREAM.PURGE.M", {"filter": "m.*"})),
+    (
+        "lower a limit",
+        messages,
+        partial(
+            Site.ask, endpoint="STREAM.UPDATE.M", body={"name": "M", "subjects": ["m.*"], "max_msgs": 10}
+        ),
+    ),
+    (
+        "consumer in the middle",
+        messages,
+        lambda site: site.ask(
+            "CONSUMER.DURABLE.CREATE.M.new",
+            _consumer(deliver_policy="by_start_sequence", opt_start_seq=2500, filter_subject="m.3"),
+        ),
+    ),
+    (
+        "consumer of the last of each subject",
+        messages,
+        lambda site: site.ask(
+            "CONSUMER.DURABLE.CREATE.M.new",
+            _consumer(deliver_policy="last_per_subject", filter_subject="m.>"),
+        ),
+    ),
+    (
+        "a subscriber leaves",
+        subscriptions,
+        lambda site: site.leave(),
+    ),
+]
+NAMES = [name for name, _, _ in OPERATIONS]
+UNCUT = NAMES[NAMES.index("purge all") :]
+CHANGING = NAMES[NAMES.index("create a stream") :]
+
+
+@functools.cache
+def prepared(hold: Callable[[Site], None]) -> Site:
+    """A server that holds much, for all operations that leave it as it is."""
+    site = Site()
+    hold(site)
+    return site
+
+
+@pytest.mark.parametrize(("name", "hold", "operate"), OPERATIONS, ids=NAMES)
+def test_no_step_does_much(name: str, hold: Callable[[Site], None], operate: Callable[[Site], Any]) -> None:
+    site = prepared.__wrapped__(hold) if name in CHANGING else prepared(hold)
+    site.watchdog.long_steps.clear()
+    with site.clock:
+        operate(site)
+    found = {step: round(each.longest_s * LINES_A_SECOND) for step, each in site.watchdog.long_steps.items()}
+    if name in UNCUT and found:
+        pytest.xfail(f"lines in one step: {found}")
+    assert found == {}
+    assert max(site.watchdog.most_items.values(), default=0) <= 2 * MOST_ITEMS

@@ -1,0 +1,215 @@
+"""Single messages are found by waypoints: the same as by tables, with one short read, whatever is lost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from store_kit import bodies, body_of, commit, commit_all, filled, put
+
+from millstream.store import tables
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.log import Log
+from millstream.store.numbers import Numbers
+from millstream.store.record import Record
+from millstream.store.recovery import open_log
+from millstream.store.waypoints import STRIDE, Waypoints
+
+COUNT = 900
+SEGMENT = 4000
+
+
+class CountingFiles(MemoryFileSystem):
+    """Counts what is read of segments and summaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.summaries = 0
+
+    def read_all(self, path: str) -> bytes:
+        self.summaries += path.endswith(".sum")
+        return super().read_all(path)
+
+
+def opened(fs: FileSystem, stride: int = 100) -> Log:
+    """The log in `fs` with short stretches; only its last segment has tables."""
+    log = open_log(fs, "s", segment_size=SEGMENT)
+    log.tables.stride = stride
+    for segment in log.segments[:-1]:
+        if segment.loaded:
+            continue
+        segment.waypoints = None
+        log.load(segment)
+        log.tables.drop(segment)
+        segment.unload(stride)
+    return log
+
+
+def stored(*, gaps: bool) -> CountingFiles:
+    """A log of many segments; with `gaps`, one whose files were compacted."""
+    fs = CountingFiles()
+    log = filled(COUNT, fs, segment_size=SEGMENT)
+    if gaps:
+        for seq in range(2, COUNT - 100):
+            if seq % 3:
+                log.remove(seq)
+        commit_all(log)
+        while (segment := log.compaction_candidate()) is not None:
+            job = log.begin_compaction(segment)
+            if not job.ready:
+                commit(log)
+            job.run()
+            log.end_compaction(job)
+            commit_all(log)
+        assert any(segment.seqs is not None for segment in log.segments)
+    log.close()
+    return fs
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("stride", [1, 100, STRIDE])
+def test_what_waypoints_find_is_what_tables_find(gaps: bool, stride: int) -> None:
+    fs = stored(gaps=gaps)
+    log, other = opened(fs, stride), open_log(fs, "s", segment_size=SEGMENT)
+    expected = bodies(other)
+    record = Record()
+    sequences = list(range(COUNT + 20))
+    random.Random(stride).shuffle(sequences)
+    for seq in sequences:
+        assert log.get(seq, record) == (seq in expected)
+        if seq in expected:
+            assert (record.seq, record.payload()) == (seq, expected[seq])
+            assert log.subject_of(seq) == record.subject()
+            assert log.size_of(seq) == record.size
+        assert log.has(seq) == (seq in expected)
+        assert log.next_seq(seq) == min((each for each in expected if each >= seq), default=0)
+    for timestamp in range(0, (COUNT + 2) * 10**9, 7 * 10**8):
+        assert log.seq_at_time(timestamp) == min(
+            (each for each in expected if each * 10**9 >= timestamp), default=0
+        )
+    assert gaps or not any(segment.loaded for segment in log.segments[:-1])
+    for seq in sequences:
+        assert log.next_match(seq, b"*.1") == other.next_match(seq, b"*.1")
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_reading_anywhere_loads_no_tables(gaps: bool) -> None:
+    fs = stored(gaps=gaps)
+    log = opened(fs)
+    fs.summaries = 0
+    record = Record()
+    for seq in random.Random(1).sample(range(1, COUNT), 400):
+        log.get(seq, record)
+        log.subject_of(seq)
+        log.remove(seq) if seq > log.first_seq and seq % 5 == 0 else None
+    assert fs.summaries == 0
+
+
+def test_many_in_a_row_load_the_tables() -> None:
+    fs = stored(gaps=False)
+    log = opened(fs)
+    assert all(log.subject_of(seq) for seq in range(1, COUNT))
+    assert any(segment.loaded for segment in log.segments[:-1])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_what_is_removed_without_tables_is_gone_for_good(gaps: bool) -> None:
+    fs = stored(gaps=gaps)
+    log, other = opened(fs), open_log(fs, "s", segment_size=SEGMENT)
+    left = sorted(bodies(other))
+    chosen = random.Random(2).sample(left[1:], 200)
+    for seq in chosen:
+        assert log.remove(seq)
+        assert not log.remove(seq)
+        assert not log.has(seq)
+    assert gaps or not any(segment.loaded for segment in log.segments[:-1])
+    for each in other.segments:
+        other.load(each)
+    for seq in chosen:
+        assert other.remove(seq)
+    assert (log.messages, log.record_bytes, log.index.subjects) == (
+        other.messages,
+        other.record_bytes,
+        other.index.subjects,
+    )
+    commit_all(log)
+    log.close()
+    assert sorted(bodies(open_log(fs, "s", segment_size=SEGMENT))) == sorted(set(left) - set(chosen))
+
+
+def test_what_is_erased_without_tables_leaves_the_file() -> None:
+    fs = CountingFiles()
+    log = open_log(fs, "s", segment_size=SEGMENT)
+    for number in range(300):
+        put(log, b"s", b"secret %04d" % number)
+    commit_all(log)
+    log.close()
+    log = opened(fs)
+    assert log.erase(120)
+    commit_all(log)
+    assert not any(segment.loaded for segment in log.segments[:-1])
+    files = b"".join(fs.read_all(f"s/{name}") for name in fs.list("s") if name.endswith(".log"))
+    assert b"secret 0119" not in files
+    assert all(b"secret %04d" % number in files for number in range(300) if number != 119)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_damaged_record_costs_one_message(gaps: bool) -> None:
+    fs = stored(gaps=gaps)
+    log = opened(fs, STRIDE)
+    expected = bodies(open_log(fs, "s", segment_size=SEGMENT))
+    segment = log.segments[1]
+    file = log.tables.file(segment)
+    whole = file.read(0, segment.size)
+    lost = next(seq for seq in expected if segment.base_seq < seq and body_of(seq) in whole)
+    file.overwrite(whole.index(body_of(lost)), b"?")
+    for seq, body in expected.items():
+        record = Record()
+        assert log.get(seq, record) == (seq != lost)
+        assert seq == lost or record.payload() == body
+    assert log.losses.messages == 1
+
+
+def test_a_removed_message_can_be_read_while_it_is_in_its_file() -> None:
+    log = opened(stored(gaps=False))
+    log.remove(50)
+    record = Record()
+    assert not log.get(50, record)
+    assert log.peek_removed(50, record)
+    assert record.payload() == body_of(50)
+    assert not log.peek_removed(COUNT + 5, record)
+
+
+def test_large_records_are_not_read_by_those_who_look_for_their_neighbours() -> None:
+    offsets = Numbers(4)
+    ends = [16, 116, 216, 10_216, 10_316, 10_416, 20_000]
+    offsets.extend(ends[:-1])
+    points = Waypoints(offsets, None, 1, ends[-1], 4096)
+    stretches = [(points.start(index), points.end(index)) for index in range(points.offsets.count)]
+    assert stretches == [(16, 216), (216, 10_216), (10_216, 10_416), (10_416, 20_000)]
+    assert [points.before(seq) for seq in range(8)] == [-1, 0, 0, 1, 2, 2, 3, 3]
+
+
+def test_open_files_are_bounded_and_a_system_without_any_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FewFiles(MemoryFileSystem):
+        room = 1000
+
+        def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
+            if self.room <= 0:
+                raise StoreError("open", path, "Too many open files", recoverable=True)
+            self.room -= 1
+            return super().open(path, create=create)
+
+    fs = FewFiles()
+    filled(COUNT, fs, segment_size=SEGMENT).close()
+    log = opened(fs)
+    monkeypatch.setattr(tables, "MOST_OPEN", 4)
+    record = Record()
+    for seq in random.Random(3).sample(range(1, COUNT), 300):
+        assert log.get(seq, record)
+    assert sum(segment.file is not None for segment in log.segments[:-1]) <= 4
+    monkeypatch.setattr(log.tables, "_close_opened", lambda count: setattr(fs, "room", 10))
+    fs.room = 0
+    away = next(segment for segment in log.segments if segment.file is None)
+    assert log.get(away.base_seq, record)
