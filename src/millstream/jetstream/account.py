@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
@@ -287,8 +287,11 @@ class AccountJetStream:
 
         self.world.run_in_worker(remove, ended)
 
-    def recover(self) -> None:
-        """Start the streams that are on disk."""
+    def recover(self, unreplayed: Mapping[str, StoreError] | None = None) -> None:
+        """Start the streams that are on disk, but not those that may miss what a commit journal has.
+
+        `unreplayed` has those by their folders.
+        """
         for name in self._fs.folders(self._staged):  # it did not come to its end
             self._remove_later(f"{self._staged}/{name}")
         names, graves = self._fs.folders(f"{self._folder}/streams"), self._fs.folders(self._graves)
@@ -301,6 +304,8 @@ class AccountJetStream:
         synced = sync_streams(self._fs, [self._stream_folder(name) for name in names], self._start_threads)
         for name in names:
             try:
+                if unreplayed and self._stream_folder(name) in unreplayed:
+                    raise unreplayed[self._stream_folder(name)]
                 self._recover_one(name, synced=self._stream_folder(name) in synced)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)

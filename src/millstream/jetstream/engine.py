@@ -17,6 +17,7 @@ from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptio
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.system_api import SystemApi
 from millstream.store import commit_journal
+from millstream.store.errors import StoreError
 from millstream.store.fs import FolderLock, RealFileSystem
 from millstream.store.reserve import Reserve
 
@@ -60,6 +61,7 @@ class Engine:
         self._system: World | None = None
         self._reserve_timer: Cancel | None = None
         self.next_journal = 1  # the number of the next commit journal
+        self._unreplayed: dict[str, StoreError] = {}  # by folder: streams that may miss what journals have
 
     @property
     def max_memory(self) -> int:
@@ -107,7 +109,9 @@ class Engine:
 
         there = commit_journal.journals(self._fs, self.folder)
         self.next_journal = max(there, default=0) + 1
-        for number in commit_journal.replay(self._fs, self.folder, is_there):
+        replayed = commit_journal.replay(self._fs, self.folder, is_there)
+        self._unreplayed = {os.path.dirname(log): error for log, error in replayed.failed.items()}
+        for number in replayed.done:
             self._fs.remove(commit_journal.journal_path(self.folder, number))
         if there:
             self._fs.sync_folder(self.folder)
@@ -153,7 +157,7 @@ class Engine:
             start_threads=_START_THREADS,
         )
         self.accounts[name] = account
-        account.recover()
+        account.recover(self._unreplayed)
         self._serve(
             name,
             Api(

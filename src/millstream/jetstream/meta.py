@@ -51,12 +51,14 @@ def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
     power goes before, ``read`` writes it again.
     """
     data = _encoded(meta)
-    copy = fs.open(f"{folder}/{_SECOND}", create=True)
-    try:
-        copy.append(data)
-    finally:
-        copy.close()
-    fs.replace(f"{folder}/{_FIRST}", data, sync=False)
+    for name in (_SECOND, _FIRST):
+        file = fs.open(f"{folder}/{name}", create=True)
+        try:
+            file.append(data)
+            if name == _FIRST:
+                file.sync()
+        finally:
+            file.close()
     fs.sync_folder(folder)
 
 

@@ -2,24 +2,28 @@
 
 A commit that only appends to one file can go to the journal instead of syncing that file: its records are
 written to the file without a sync, and once more to the journal, with one sync for all logs of a batch.  If
-power goes, ``replay`` puts back what the files lost.  Journals are files of a fixed size, made of batches:
+power goes, ``replay`` puts back what the files lost.  Journals are files of a fixed size: a header, which
+names the journal's mark, and batches.  ``docs/formats/journal.md`` has every field.
 
-    +------------+---------+----------+-----------+-----------+-------+-------+---- …
-    | "MSJ\\x01" | crc u32 | size u32 | count u32 | order u64 | entry | entry | zeros
-    +------------+---------+----------+-----------+-----------+-------+-------+---- …
-                 of the rest           of entries   rises               to a multiple of 4 KiB
+    +----------------+-------+-------+-----------+-------+-----+---------- …
+    | header (4 KiB) | batch | zeros | batch     | zeros | …   | zeros
+    +----------------+-------+-------+-----------+-------+-----+---------- …
+                     4 KiB           a multiple of 4 KiB
 
+    batch:  mark | crc u32 | size u32 | count u32 | order u64 | entries
     entry:  key length u16 | segment number u64 | base u64 | size u32 | key | bytes for the file at `base`
 
-A batch begins at a multiple of 4 KiB, so that writing one never touches a sector of another.  A key is the
-path of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a
-stream that was deleted and made again under the same name is another one.
+A batch begins at a multiple of 4 KiB, so that writing one never touches a sector of another.  The mark is
+random, and no client ever sees it: nobody can publish a message that looks like a batch.  A key is the path
+of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a stream
+that was deleted and made again under the same name is another one.
 
 What ``replay`` does to a file is safe however old the journal is.  It looks at the newest segment of a log
-only, because an older one was synced before the next one was made; and there it keeps every record that is
-sound, also one that was erased since, and writes those that are not.
+only, because an older one was synced before the next one was made.  There it keeps every record that is
+sound, also one that was erased or written since, and writes those that are not.
 
-Not here: when commits go this way, and when a journal is not needed any more (``server.commit_journal``).
+Not here: when commits go this way (``server.commit_journal``), and when a journal is not needed any more
+(``server.journal_files``).
 """
 
 from __future__ import annotations
@@ -29,23 +33,25 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from millstream.store.checksum import crc32c
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
-from millstream.store.record import WHOLE, Record
+from millstream.store.record import CUT, WHOLE, Record
 from millstream.store.segment import FILE_HEADER_SIZE, start_in_header
 
 _log = logging.getLogger("millstream.store")
 
 ALIGNMENT: Final = 4096
+START: Final = ALIGNMENT  # of the first batch
 MAGIC: Final = b"MSJ\x01"
 NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
-_BATCH: Final = struct.Struct("<4sIIIQ")
-_CHECKED: Final = 8  # what lies before is not covered by the checksum
+_SECTOR: Final = 512  # the header says the same in each of them
+_HEADER: Final = struct.Struct("<4s16sI")
+_BATCH: Final = struct.Struct("<16sIIIQ")
+_CHECKED: Final = 20  # what lies before is not covered by the checksum
 _ENTRY: Final = struct.Struct("<HQQI")
 _SEGMENT: Final = re.compile(r"([0-9]{10})\.log")
 
@@ -63,15 +69,33 @@ class Entry(NamedTuple):
     data: bytes | memoryview
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(NamedTuple):
     """A batch as it is written, and where in it the bytes of each entry begin."""
 
     data: bytes
     starts: list[int]
 
 
-def encode_batch(order: int, entries: Sequence[Entry]) -> Batch:
+def new_mark() -> bytes:
+    """Return the mark of a new journal."""
+    return os.urandom(16)
+
+
+def encode_header(mark: bytes) -> bytes:
+    sector = _HEADER.pack(MAGIC, mark, crc32c(MAGIC + mark)).ljust(_SECTOR, b"\0")
+    return sector * (START // _SECTOR)
+
+
+def _mark_of(data: bytes) -> bytes | None:
+    """Return the mark that the header of a journal names; None if no copy of it is sound."""
+    for at in range(0, min(START, len(data) - _HEADER.size), _SECTOR):
+        magic, mark, crc = _HEADER.unpack_from(data, at)
+        if magic == MAGIC and crc == crc32c(magic + mark):
+            return bytes(mark)
+    return None
+
+
+def encode_batch(mark: bytes, order: int, entries: Sequence[Entry]) -> Batch:
     parts: list[bytes | memoryview] = [b""]
     starts = []
     at = _BATCH.size
@@ -80,19 +104,21 @@ def encode_batch(order: int, entries: Sequence[Entry]) -> Batch:
         at += _ENTRY.size + len(key)
         starts.append(at)
         at += len(data)
-    rest = _BATCH.pack(MAGIC, 0, at, len(entries), order)[_CHECKED:]
-    parts[0] = rest
+    parts[0] = _BATCH.pack(mark, 0, at, len(entries), order)[_CHECKED:]
     body = b"".join(parts)
-    return Batch(MAGIC + crc32c(body).to_bytes(4, "little") + body + bytes(-at % ALIGNMENT), starts)
+    return Batch(mark + crc32c(body).to_bytes(4, "little") + body + bytes(-at % ALIGNMENT), starts)
 
 
 def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
     """All sound batches of a journal, with their orders; those that are damaged or torn are left out."""
-    at = 0
-    while at + _BATCH.size <= len(data):
-        magic, crc, size, count, order = _BATCH.unpack_from(data, at)
-        body = data[at + _CHECKED : at + size]
-        if magic != MAGIC or size < _BATCH.size or len(body) != size - _CHECKED or crc32c(body) != crc:
+    mark = _mark_of(data)
+    at = START
+    while mark is not None and at + _BATCH.size <= len(data):
+        found, crc, size, count, order = _BATCH.unpack_from(data, at)
+        if found != mark or not _BATCH.size <= size <= len(data) - at:
+            at += ALIGNMENT
+            continue
+        if crc32c(data[at + _CHECKED : at + size]) != crc:
             at += ALIGNMENT
             continue
         yield order, list(_entries(data, at + _BATCH.size, count))
@@ -114,14 +140,21 @@ def journals(fs: FileSystem, folder: str) -> list[int]:
     return sorted(int(match[1]) for name in fs.list(folder) if (match := NAME.fullmatch(name)))
 
 
-def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) -> list[int]:
-    """Put back what the files of logs lost; returns the numbers of journals that are not needed any more.
+class Replayed(NamedTuple):
+    """What a replay leaves."""
+
+    done: list[int]  # numbers of journals that are not needed any more
+    failed: dict[str, StoreError]  # by the folder of a log: why it may miss what journals have
+
+
+def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) -> Replayed:
+    """Put back what the files of logs lost.
 
     `is_there` is asked with the folder of a log and the id of its stream.  A log that cannot be read or
     written is reported, and the journals that speak of it are kept for the next start.
     """
     found: dict[int, list[tuple[int, list[Entry]]]] = {}
-    failed: set[bytes] = set()
+    failed: dict[bytes, StoreError] = {}
     touched: list[str] = []  # files that were not synced by those who wrote them
     for number in journals(fs, folder):
         try:
@@ -134,12 +167,12 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
         for entry in entries:
             by_log.setdefault(entry.key, []).append(entry)
     for key, entries in by_log.items():
-        path, _, identity = key.decode(errors="replace").partition("\0")
+        path, identity = _path_and_id(key)
         try:
             if is_there(f"{folder}/{path}", identity):
                 touched += _replay_log(fs, f"{folder}/{path}", entries)
         except StoreError as error:
-            failed.add(key)
+            failed[key] = error
             _log.error("commit journals are kept for the next start: %s", error)
     try:
         if touched and not fs.sync_all(folder):
@@ -147,12 +180,22 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
                 _sync(fs, path)
     except StoreError as error:
         _log.error("commit journals are kept for the next start: %s", error)
-        return []
-    return [
+        return Replayed([], _by_folder(folder, failed))
+    done = [
         number
         for number, of_one in found.items()
         if not any(entry.key in failed for _, entries in of_one for entry in entries)
     ]
+    return Replayed(done, _by_folder(folder, failed))
+
+
+def _by_folder(folder: str, failed: dict[bytes, StoreError]) -> dict[str, StoreError]:
+    return {f"{folder}/{_path_and_id(key)[0]}": error for key, error in failed.items()}
+
+
+def _path_and_id(key: bytes) -> tuple[str, str]:
+    path, _, identity = key.decode(errors="replace").partition("\0")
+    return path, identity
 
 
 def _sync(fs: FileSystem, path: str) -> None:
@@ -197,7 +240,10 @@ def _put_back(file: File, entry: Entry) -> int:
     mended = bytearray(there + data[len(there) :])
     written = 0
     for start, end in _pieces(data, entry.base):
-        if not _is_sound(there[start:end], start, end, entry.base):
+        found = _sound_size(file, there, start, entry.base)
+        if found and found != end - start:
+            return 0  # other records lie there: the log went on without this entry
+        if not found:
             mended[start:end] = data[start:end]
             written += end - start
     inside = size - entry.base
@@ -219,17 +265,20 @@ def _pieces(data: bytes, base: int) -> Iterator[tuple[int, int]]:
         at += record.size
 
 
-def _is_sound(there: bytes, start: int, end: int, base: int) -> bool:
-    if len(there) < end - start:
-        return False
+def _sound_size(file: File, there: bytes, start: int, base: int) -> int:
+    """Return the size of the sound header or record at `start` of what is there; 0 if there is none."""
     if base + start == 0:
-        return start_in_header(there) is not None
+        return FILE_HEADER_SIZE if start_in_header(there[:FILE_HEADER_SIZE]) is not None else 0
     record = Record()
-    return record.read(there, 0, len(there), True, base + start) == WHOLE and record.size == end - start
+    found = record.read(there, start, len(there), True, base)
+    if found == CUT and file.size() > base + len(there):  # a record that is longer than the entry
+        rest = file.read(base + start, file.size() - base - start)
+        found = record.read(rest, 0, len(rest), True, base + start)
+    return record.size if found == WHOLE else 0
 
 
-def make_journal(path: str, size: int) -> int:
-    """Make a journal full of zeros, durably; returns its descriptor.  OSError if it cannot be made.
+def make_journal(path: str, size: int, mark: bytes) -> int:
+    """Make a journal without batches, durably; returns its descriptor.  OSError if it cannot be made.
 
     Its blocks are written now, so that a batch changes nothing but its own bytes, and its sync writes nothing
     else.
@@ -237,6 +286,7 @@ def make_journal(path: str, size: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o640)
     try:
+        os.pwrite(descriptor, encode_header(mark), 0)
         clear_journal(descriptor, size)
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -250,10 +300,10 @@ def make_journal(path: str, size: int) -> int:
     return descriptor
 
 
-def clear_journal(descriptor: int, size: int) -> None:
-    """Overwrite the first `size` bytes with zeros, durably: nothing that was removed stays in a journal."""
-    zeros = bytes(min(size, 1024 * 1024))
-    at = 0
-    while at < size:
-        at += os.pwrite(descriptor, zeros[: size - at], at)
+def clear_journal(descriptor: int, end: int) -> None:
+    """Overwrite all batches up to `end` with zeros, durably: nothing that was removed stays in a journal."""
+    zeros = bytes(min(end - START, 1024 * 1024))
+    at = START
+    while at < end:
+        at += os.pwrite(descriptor, zeros[: end - at], at)
     os.fdatasync(descriptor)

@@ -283,7 +283,8 @@ OPERATIONS: list[tuple[str, Callable[[Site], None], Callable[[Site], Any]]] = [
     ),
     ("account info", streams, lambda site: site.ask("INFO")),
     ("create a stream", streams, partial(Site.ask, endpoint="STREAM.CREATE.X", body={"name": "X"})),
-    ("delete a stream", messages, lambda site: site.ask("STREAM.DELETE.M")),
+    ("delete a stream", partial(messages, subjects=10), lambda site: site.ask("STREAM.DELETE.M")),
+    ("delete one of many streams", streams, lambda site: site.ask("STREAM.DELETE.S300")),
     # Some part of these is not cut into slices yet.
     ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
     ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),

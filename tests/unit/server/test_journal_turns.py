@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from millstream.server import commit_journal
+from millstream.server import commit_journal, journal_files
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.workers import Workers
 from millstream.store.commit import Journaled
@@ -163,6 +164,28 @@ async def test_a_full_journal_is_turned_and_used_again(site: Site) -> None:
     assert any(job.told_synced for job in seen)
 
 
+async def test_a_journal_that_is_free_before_the_other_is_made_stays_in_use(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.write("a")
+    may_make = threading.Event()
+    make = journal_files.make_journal
+
+    def slow(path: str, size: int, mark: bytes) -> int:
+        may_make.wait(PATIENCE_S)
+        return make(path, size, mark)
+
+    monkeypatch.setattr(journal_files, "make_journal", slow)
+    first = site.journal.files.active
+    site.journal.files.turn()
+    await eventually(lambda: site.journal.files.active is first)
+    may_make.set()
+    await eventually(lambda: not site.journal.files.making)
+    assert site.journal.files.active is first
+    assert site.journal.files.other is not None
+    assert len(site.journals()) == 2
+
+
 async def test_a_journal_is_cleared_when_the_logs_are_synced(site: Site) -> None:
     await site.write("a", "b")
     released: list[bool] = []
@@ -179,7 +202,7 @@ async def test_a_journal_is_cleared_when_the_logs_are_synced(site: Site) -> None
 async def test_logs_are_synced_one_by_one_if_the_file_system_cannot_be(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_journal, "sync_file_system", lambda _: errno.EIO)
+    monkeypatch.setattr(journal_files, "sync_file_system", lambda _: errno.EIO)
     jobs = await site.write(*"abcdefgh")
     released: list[bool] = []
     site.journal.when_released(b"a", lambda: released.append(True))
@@ -197,7 +220,7 @@ async def test_logs_are_synced_one_by_one_if_the_file_system_cannot_be(
 
 async def test_commits_go_another_way_if_the_journal_cannot_be_written(site: Site) -> None:
     await site.write("a")
-    active = site.journal._active
+    active = site.journal.files.active
     assert active is not None
     good, active.descriptor = active.descriptor, os.open(active.path, os.O_RDONLY)
     failed = Job(site.folder, "b")
@@ -237,7 +260,7 @@ async def test_a_server_without_room_for_a_journal_commits_the_other_way(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(commit_journal, "make_journal", full)
+    monkeypatch.setattr(journal_files, "make_journal", full)
     job = Job(site.folder, "a")
     assert site.take(job)
     await eventually(lambda: job in site.done)
@@ -255,7 +278,7 @@ async def test_the_end_syncs_what_a_journal_vouches_for_and_removes_it(tmp_path:
 
 
 async def test_a_journal_that_is_still_needed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_journal, "sync_file_system", lambda _: errno.EIO)
+    monkeypatch.setattr(journal_files, "sync_file_system", lambda _: errno.EIO)
     site = Site(tmp_path)
     await site.write("a")
     site.journal.close()

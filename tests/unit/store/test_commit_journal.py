@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 
@@ -10,9 +11,11 @@ import pytest
 
 from millstream.store.commit_journal import (
     ALIGNMENT,
+    START,
     Entry,
     clear_journal,
     encode_batch,
+    encode_header,
     journal_path,
     journals,
     make_journal,
@@ -25,6 +28,8 @@ from millstream.store.recovery import open_log
 from millstream.store.segment import file_header
 from millstream.testing.crashfs import CrashFileSystem, Keep
 
+MARK = bytes(range(16))
+HEADER = encode_header(MARK)
 KEY = b"A/streams/S/log\0id"
 FOLDER = "store/A/streams/S/log"
 ENTRIES = [Entry(KEY, 1, 0, b"first"), Entry(b"other\0x", 7, 4096, b""), Entry(KEY, 2, 5, b"x" * 5000)]
@@ -36,7 +41,7 @@ def always(*_: str) -> bool:
 
 def write_journal(fs: CrashFileSystem, *batches: bytes, number: int = 1) -> None:
     file = fs.open(journal_path("store", number), create=True)
-    file.append(b"".join(batches))
+    file.append(HEADER + b"".join(batches))
     file.sync()
     fs.sync_folder("store")
 
@@ -67,7 +72,7 @@ class JournaledLog:
             if is_new:
                 base, data = 0, file_header(segment.start_seq) + data
             entry = Entry(KEY, segment.number, base, data)
-            self.batches.append(encode_batch(len(self.batches) + 1, [entry]).data)
+            self.batches.append(encode_batch(MARK, len(self.batches) + 1, [entry]).data)
         self.log.end_commit(commit)
 
 
@@ -82,44 +87,72 @@ def bodies(fs: CrashFileSystem) -> list[bytes]:
 
 
 def test_a_batch_can_be_read_and_says_where_its_bytes_are() -> None:
-    batch = encode_batch(9, ENTRIES)
+    batch = encode_batch(MARK, 9, ENTRIES)
     assert len(batch.data) % ALIGNMENT == 0
-    assert list(read_batches(batch.data)) == [(9, ENTRIES)]
+    assert list(read_batches(HEADER + batch.data)) == [(9, ENTRIES)]
     for start, entry in zip(batch.starts, ENTRIES, strict=True):
         assert batch.data[start : start + len(entry.data)] == entry.data
 
 
 def test_batches_are_read_up_to_the_zeros_behind_them() -> None:
-    data = encode_batch(1, ENTRIES).data + encode_batch(2, ENTRIES[:1]).data + bytes(3 * ALIGNMENT)
-    assert [order for order, _ in read_batches(data)] == [1, 2]
+    data = (
+        encode_batch(MARK, 1, ENTRIES).data + encode_batch(MARK, 2, ENTRIES[:1]).data + bytes(3 * ALIGNMENT)
+    )
+    assert [order for order, _ in read_batches(HEADER + data)] == [1, 2]
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 100, 4095, 5000])
 def test_a_torn_batch_is_left_out(size: int) -> None:
-    data = encode_batch(1, ENTRIES).data + encode_batch(2, ENTRIES).data[:size]
-    assert [order for order, _ in read_batches(data)] == [1]
-    assert [order for order, _ in read_batches(data + bytes(8 * ALIGNMENT))] == [1]
+    data = encode_batch(MARK, 1, ENTRIES).data + encode_batch(MARK, 2, ENTRIES).data[:size]
+    assert [order for order, _ in read_batches(HEADER + data)] == [1]
+    assert [order for order, _ in read_batches(HEADER + data + bytes(8 * ALIGNMENT))] == [1]
 
 
 def test_a_flipped_byte_costs_one_batch() -> None:
-    whole = [encode_batch(order, ENTRIES[:1]).data for order in (1, 2, 3)]
+    whole = [encode_batch(MARK, order, ENTRIES[:1]).data for order in (1, 2, 3)]
     data = bytearray(b"".join(whole))
-    used = 24 + 22 + len(KEY) + len(ENTRIES[0].data)
+    used = 36 + 22 + len(KEY) + len(ENTRIES[0].data)
     for at in range(len(whole[0]), len(whole[0]) + used):
         data[at] ^= 0x40
-        assert [order for order, _ in read_batches(bytes(data))] == [1, 3], at
+        assert [order for order, _ in read_batches(HEADER + bytes(data))] == [1, 3], at
         data[at] ^= 0x40
 
 
-def test_a_journal_is_made_of_zeros_and_cleared(tmp_path: Path) -> None:
+def test_a_flipped_byte_of_the_header_costs_nothing() -> None:
+    data = bytearray(HEADER + encode_batch(MARK, 1, ENTRIES).data)
+    for at in range(0, START, 3):
+        data[at] ^= 0x40
+        assert [order for order, _ in read_batches(bytes(data))] == [1], at
+        data[at] ^= 0x40
+
+
+def test_a_message_that_looks_like_a_batch_is_none() -> None:
+    forged = HEADER + encode_batch(bytes(16), 7, ENTRIES).data  # its author does not know the mark
+    entry = Entry(KEY, 1, 0, bytes(ALIGNMENT - 36 - 22 - len(KEY)) + forged)
+    torn = bytearray(encode_batch(MARK, 1, [entry]).data)
+    assert torn[ALIGNMENT : ALIGNMENT + len(forged)] == forged
+    torn[0] ^= 1
+    assert list(read_batches(HEADER + torn)) == []
+
+
+def test_a_journal_without_a_sound_header_has_no_batches() -> None:
+    batch = encode_batch(MARK, 1, ENTRIES).data
+    assert list(read_batches(bytes(START) + batch)) == []
+    assert list(read_batches(b"")) == []
+
+
+def test_a_journal_is_made_without_batches_and_cleared(tmp_path: Path) -> None:
     path = tmp_path / "millstream-0000000001.journal"
-    descriptor = make_journal(str(path), 3 * ALIGNMENT)
-    assert path.read_bytes() == bytes(3 * ALIGNMENT)
-    path.write_bytes(encode_batch(1, ENTRIES).data)
-    clear_journal(descriptor, 2 * ALIGNMENT)
-    assert not any(path.read_bytes())
+    descriptor = make_journal(str(path), 4 * ALIGNMENT, MARK)
+    empty = path.read_bytes()
+    assert empty == HEADER + bytes(3 * ALIGNMENT)
+    os.pwrite(descriptor, encode_batch(MARK, 1, ENTRIES).data, START)
+    assert len(list(read_batches(path.read_bytes()))) == 1
+    clear_journal(descriptor, 4 * ALIGNMENT)
+    assert path.read_bytes() == empty
+    os.close(descriptor)
     with pytest.raises(FileExistsError):
-        make_journal(str(path), ALIGNMENT)
+        make_journal(str(path), ALIGNMENT, MARK)
 
 
 # -- what a start puts back -----------------------------------------------------------------------
@@ -137,7 +170,7 @@ def test_what_a_power_cut_took_is_put_back(keep: Keep, seed: int) -> None:
         life.commit(sync=number == 0)
     write_journal(fs, *life.batches)
     survivor = fs.crash(keep, Random(seed))
-    assert replay(survivor, "store", always) == [1]
+    assert replay(survivor, "store", always).done == [1]
     assert bodies(survivor) == expected
     again = survivor.crash(Keep.NOTHING, Random(1))  # it is durable without the journal
     again.lose(journal_path("store", 1))
@@ -217,7 +250,7 @@ def test_a_stream_of_the_same_name_gets_nothing_of_the_one_before() -> None:
         asked.append((log, identity))
         return False
 
-    assert replay(survivor, "store", is_there) == [1]
+    assert replay(survivor, "store", is_there).done == [1]
     assert asked == [(FOLDER, "id")]
     assert bodies(survivor) == []
 
@@ -230,11 +263,28 @@ def test_journals_of_a_log_that_cannot_be_written_are_kept() -> None:
         life.commit(sync=False)
     write_journal(fs, life.batches[0], number=3)
     write_journal(fs, life.batches[1], number=4)
-    write_journal(fs, encode_batch(1, [Entry(b"gone\0", 1, 0, b"x")]).data, number=5)
+    write_journal(fs, encode_batch(MARK, 1, [Entry(b"gone\0", 1, 0, b"x")]).data, number=5)
     survivor = fs.crash(Keep.NOTHING, Random(1))
     survivor.fail(errno.EIO, kind="create", suffix="0000000001.log")
     assert journals(survivor, "store") == [3, 4, 5]
-    assert replay(survivor, "store", lambda log, _: log == FOLDER) == [5]
+    assert replay(survivor, "store", lambda log, _: log == FOLDER).done == [5]
     survivor.heal()
-    assert replay(survivor, "store", always)[:2] == [3, 4]
+    assert replay(survivor, "store", always).done[:2] == [3, 4]
     assert bodies(survivor) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("size", [1, 5, 400])
+def test_what_the_log_wrote_since_is_kept(size: int) -> None:
+    fs = CrashFileSystem()
+    life = JournaledLog(fs)
+    life.put(b"first")
+    life.commit(sync=True)
+    life.put(b"lost!", b"lost!")
+    life.commit(sync=False)
+    write_journal(fs, *life.batches)
+    survivor = fs.crash(Keep.NOTHING, Random(1))
+    again = JournaledLog(survivor)  # the journal could not be read, and the log went on without it
+    again.put(b"n" * size)
+    again.commit(sync=True)
+    replay(survivor, "store", always)
+    assert bodies(survivor)[:2] == [b"first", b"n" * size]
