@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _STARTS_AT_ONCE: Final = 256  # commits that are begun before others have their turn
-_LONGEST_STEP_NS: Final = 3_000_000
+_LONGEST_STEP_NS: Final = 1_500_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
@@ -73,6 +73,7 @@ class _Running(WorkerJob):
         *,
         sync: bool,
         overdue: bool,
+        follows: bool,
     ) -> None:
         super().__init__(self._write)
         self.commit = commit
@@ -80,6 +81,7 @@ class _Running(WorkerJob):
         self._stream = stream
         self._before = before
         self._sync = sync
+        self.follows = follows
         self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
         self._wait: Callable[[], None] | None = None  # for the plain write that is under way
 
@@ -251,7 +253,8 @@ class Committer:
             self._planned = True
             self._world.call_soon(self._run)
 
-    def _start(self, stream: Committing) -> None:
+    def _start(self, stream: Committing, *, follows: bool = False) -> None:
+        """Begin a commit; `follows`: it gathered while the stream's last one was under way."""
         if stream in self._running or stream in self._creating:
             self._again.add(stream)
             stream.commit_waits()
@@ -270,18 +273,19 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            self._hand_over(stream, commit, sync=stream.sync or overdue)
+            self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
 
     def sync_soon(self, stream: Committing) -> None:
         """Sync what was only written, with the next commit, which is now."""
         self._overdue.add(stream)
         self.dirty(stream)
 
-    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool) -> None:
+    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
         """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
         try:
             overdue = stream in self._overdue
-            running = _Running(self, stream, commit, stream.before_commit(), sync=sync, overdue=overdue)
+            before = stream.before_commit()
+            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, follows=follows)
         except Exception as error:
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
@@ -302,7 +306,7 @@ class Committer:
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
         if stream in self._again or (durable and stream.log.uncommitted):
             self._again.discard(stream)
-            self._start(stream)
+            self._start(stream, follows=True)
         if durable:
             stream.commit_ended()
 

@@ -54,6 +54,10 @@ class CommitJob(Protocol):
         """With error numbers; 0 if it went well."""
 
     @property
+    def follows(self) -> bool:
+        """Tell whether it gathered while the last commit of the same log was under way."""
+
+    @property
     def journal_key(self) -> bytes:
         """What the commit journal calls the log; empty if the commit has to go another way."""
 

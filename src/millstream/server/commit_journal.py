@@ -5,6 +5,9 @@
 The format, and what becomes of it after a crash, is in ``store.commit_journal``; the two files that are
 written in turn are in ``journal_files``.  If both are in use, commits go their own way, which slows
 publishers down to what the disk takes.
+
+Batches are small, and one half of each is for streams that had nothing to commit: a publisher that waits for
+each of its messages does not wait for all streams that somebody else keeps busy.
 """
 
 from __future__ import annotations
@@ -36,11 +39,11 @@ _COMMITS_ENDED: Final = "commits ended"
 SIZE: Final = 32 * 1024 * 1024  # of a file
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
 _MOST_OF_A_BATCH: Final = 4 * 1024 * 1024
+_MOST_IN_A_BATCH: Final = 256  # commits
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
-_ENDS_AT_ONCE: Final = 256  # commits whose publishers are answered before others have their turn
-_LONGEST_STEP_S: Final = 0.003
+_LONGEST_STEP_S: Final = 0.0015  # in which publishers are answered before others have their turn
 
 
 class _Taken(NamedTuple):
@@ -82,7 +85,8 @@ class CommitJournal:
         self._came_until = 0.0
         self._order = time.time_ns()  # above all of the server before
         self._writer: JournalWriter | None = None
-        self._gathered: list[_Taken] = []
+        self._fresh: deque[_Taken] = deque()  # gathered: of streams that had nothing to commit
+        self._following: deque[_Taken] = deque()  # gathered: of streams that commit all the time
         self._planned = False
         self._running: list[_Taken] = []
         self._file: JournalFile | None = None  # that the running batch goes to
@@ -92,7 +96,7 @@ class CommitJournal:
     @property
     def busy(self) -> bool:
         """Tell whether a batch gathers or is being written: what joins it waits for no sync of its own."""
-        return bool(self._gathered or self._running)
+        return bool(self._fresh or self._following or self._running)
 
     def take(self, job: CommitJob, done: Done) -> bool:
         """Write a commit with the next batch, then call `done`; False if it has to go another way."""
@@ -105,7 +109,8 @@ class CommitJournal:
             return False
         data = part.data[0] if len(part.data) == 1 else b"".join(part.data)
         entry = Entry(job.journal_key, part.segment, part.base, data)
-        self._gathered.append(_Taken(job, done, part.descriptor, entry))
+        queue = self._following if job.follows else self._fresh
+        queue.append(_Taken(job, done, part.descriptor, entry))
         job.begun(lambda: self._wait(job))
         if not self._planned and not self._running and self.files.active is not None:
             self._planned = True
@@ -124,24 +129,34 @@ class CommitJournal:
     # -- batches ----------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Write what has gathered, unless a batch is being written."""
+        """Write what has gathered, unless a batch is being written or many commits have yet to end."""
         self._planned = False
-        if self._running or not self._gathered or self.files.making:
+        if self._running or self.files.making or len(self._ending) >= _MOST_IN_A_BATCH:
+            return
+        if not self._fresh and not self._following:
             return
         file = self.files.with_room(ALIGNMENT + _ENTRY_OVERHEAD + MOST_OF_ONE)
         if file is None or not self._start_writer():
-            while self._gathered:
-                self._turn_down(self._gathered.pop())
+            for queue in (self._fresh, self._following):
+                while queue:
+                    self._turn_down(queue.popleft())
             return
-        room = min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT
-        count = 0
-        for taken in self._gathered:
-            room -= len(taken.entry.data) + _ENTRY_OVERHEAD
+        self._running = self._next_batch(min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT)
+        self._write(file)
+
+    def _next_batch(self, room: int) -> list[_Taken]:
+        """Take from both queues in turn what fits into a batch."""
+        batch: list[_Taken] = []
+        queue, other = self._fresh, self._following
+        while (queue or other) and len(batch) < _MOST_IN_A_BATCH:
+            if not queue:
+                queue, other = other, queue
+            room -= len(queue[0].entry.data) + _ENTRY_OVERHEAD
             if room < 0:
                 break
-            count += 1
-        self._running, self._gathered = self._gathered[:count], self._gathered[count:]
-        self._write(file)
+            batch.append(queue.popleft())
+            queue, other = other, queue
+        return batch
 
     def _turn_down(self, taken: _Taken) -> None:
         """Have a commit run its own way: the journal has no room, or something could not be written."""
@@ -194,11 +209,12 @@ class CommitJournal:
     def _end_some(self) -> None:
         self.ending = True
         end = self._loop.time() + _LONGEST_STEP_S
-        for _ in range(min(len(self._ending), _ENDS_AT_ONCE)):
+        while self._ending:
             guard.alone("the end of a commit", self._end_one(), None)
             if self._loop.time() > end:
                 break
         self.ending = False
+        self._begin()
         if self._ending:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
 
@@ -211,7 +227,9 @@ class CommitJournal:
 
     def _wait(self, job: CommitJob) -> None:
         """Return when the commit has ended, or goes another way; `done` is called later."""
-        while any(job is taken.job for taken in (*self._gathered, *self._running, *self._ending)):
+        while any(
+            job is taken.job for taken in (*self._fresh, *self._following, *self._running, *self._ending)
+        ):
             self._go_on()
 
     def _go_on(self) -> None:
@@ -240,7 +258,7 @@ class CommitJournal:
 
     def close(self) -> None:
         """End; what the journal vouches for is synced."""
-        while self._gathered or self._running or self._ending or self.files.making:
+        while self.busy or self._ending or self.files.making:
             self._go_on()
         if self._writer is not None:
             self._loop.remove_reader(self._writer.fileno())

@@ -41,6 +41,7 @@ Submit = Callable[[Callable[[], None], Done], None]
 
 _TURN_AFTER_S: Final = 10.0
 _SYNCS_AT_ONCE: Final = 4
+_TOLD_AT_ONCE: Final = 256  # logs, before others have their turn
 _REST_S: Final = 60.0  # after a file could not be made or cleared
 
 
@@ -93,6 +94,7 @@ class JournalFiles:
         self._turn_timer: asyncio.TimerHandle | None = None
         self._to_sync: deque[bytes] = deque()  # logs of the other file
         self._syncing: set[bytes] = set()
+        self._to_tell: deque[tuple[bytes, CommitJob]] = deque()
         self._released: list[tuple[bytes, Callable[[], None]]] = []
         self._making: threading.Thread | None = None
         self._made_path = ""
@@ -170,12 +172,19 @@ class JournalFiles:
             ended(error)
 
     def _all_synced(self, file: JournalFile) -> None:
-        """Tell the logs whose files have not grown since."""
-        synced, file.unsynced = file.unsynced, {}
-        newer = self.active.unsynced if self.active is not None else {}
-        for key, job in synced.items():
-            if key not in newer:
+        self._to_tell.extend(file.unsynced.items())
+        file.unsynced = {}
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Tell logs whose files have not grown since that they are synced, some at a time."""
+        files = [file for file in (self.active, self.other) if file is not None]
+        for _ in range(min(len(self._to_tell), _TOLD_AT_ONCE)):
+            key, job = self._to_tell.popleft()
+            if not any(key in file.unsynced for file in files):
                 job.was_synced()
+        if self._to_tell:
+            self._loop.call_soon(self._tell_some)
 
     def _sync_more(self) -> None:
         file = self.other

@@ -30,6 +30,7 @@ class Job:
         self.path = folder / name
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         self.data = data
+        self.follows = False
         self.wait: Callable[[], None] | None = None
         self.refused = False
         self.ran = False
@@ -132,6 +133,19 @@ async def test_what_comes_while_a_batch_is_written_goes_with_the_next(site: Site
     site.take(third)
     await eventually(lambda: len(site.done) == 4)
     assert site.batches() == [[b"a"], [b"b"], [b"c", b"d"]]
+
+
+async def test_streams_that_commit_all_the_time_leave_room_in_each_batch_for_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_journal, "_MOST_IN_A_BATCH", 4)
+    await site.write("a")
+    jobs = [Job(site.folder, name) for name in "bcdefgh"]
+    for job in jobs:
+        job.follows = job.journal_key not in (b"f", b"g", b"h")
+        site.take(job)
+    await eventually(lambda: all(job in site.done for job in jobs))
+    assert site.batches()[1:] == [[b"f", b"b", b"g", b"c"], [b"h", b"d", b"e"]]
 
 
 async def test_a_commit_that_needs_more_and_a_large_one_go_another_way(site: Site) -> None:
