@@ -1,14 +1,17 @@
 """Thousands of streams on one server: create, publish over all of them, ask about them, restart, delete.
 
 Each function takes a running server and returns figures by name; none compares servers.  ``python -m
-benchmarks.scale_streams`` runs all of them on both servers in turn and prints the ratios.
+benchmarks.scale_streams`` runs all of them on both servers in turn and prints the ratios.  On a busy machine
+look at processor time, and at what a client waits while nothing happens.
 """
 
 import json
 import multiprocessing
+import os
 import socket
 import statistics
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -21,12 +24,15 @@ from benchmarks.wire import PING, PONG, Address, WireError, dial
 from millstream.testing.reference import ServerKind, ServerProcess
 
 STREAMS: Final = 2_000
+SIZES: Final = (200, STREAMS)
 MESSAGES: Final = 40_000
 WINDOW: Final = 4_000  # publishes that wait for their acknowledgement
 IN_FLIGHT: Final = 16  # requests that are made at once
 BODY: Final = b"x" * 128
 _PAUSE_S: Final = 0.005  # between two publishes of the client that looks on
 _INFOS: Final = 300
+_NOISE_S: Final = 2.0
+_PATIENCE_S: Final = 60.0
 _DURABLES: Final = 1_000
 
 Figures = dict[str, float]
@@ -128,6 +134,7 @@ def publish_over(server: ServerProcess, count: int = STREAMS, messages: int = ME
     return {
         "publish per second": messages / seconds,
         "publish: p99 of another stream, ms": statistics.quantiles(seen, n=100)[98] * 1e3,
+        "publish: longest wait of another, ms": max(seen) * 1e3,
     }
 
 
@@ -246,33 +253,89 @@ def _one_answer(connection: socket.socket) -> None:
         seen += data
 
 
-def run(server: ServerProcess, streams: int, messages: int) -> Figures:
-    """All of them on one server that has no streams yet."""
-    figures = create_streams(server, streams)
-    figures |= publish_over(server, streams, messages)
-    figures |= account_info(server)
-    figures |= create_durables(server)
-    figures |= restart(server, kill=False)
-    figures |= restart(server, kill=True)
-    figures |= delete_streams(server, streams)
-    return figures
+def jsz(server: ServerProcess) -> Figures:
+    """Read the page that lists all streams, with another client that publishes meanwhile."""
+
+    def read(_: Caller) -> None:
+        with urllib.request.urlopen(f"{server.monitor_url}/jsz?streams=1", timeout=_PATIENCE_S) as page:
+            page.read()
+
+    seconds, waits = _watched(server, read)
+    return {"/jsz?streams=1, ms": seconds * 1e3, "/jsz: longest wait of another, ms": max(waits) * 1e3}
+
+
+def noise(server: ServerProcess) -> Figures:
+    """The longest wait of a client while nothing else happens."""
+    _, waits = _watched(server, lambda _: time.sleep(_NOISE_S))
+    return {"nothing: longest wait, ms": max(waits) * 1e3}
+
+
+Step = Callable[[ServerProcess], Figures]
+
+
+def steps(streams: int, messages: int, rounds: int) -> list[Step]:
+    """What is measured, in this order, on servers that have no streams yet."""
+    return [
+        noise,
+        lambda server: create_streams(server, streams),
+        *[lambda server: publish_over(server, streams, messages)] * rounds,
+        account_info,
+        jsz,
+        create_durables,
+        *[lambda server: restart(server, kill=False), lambda server: restart(server, kill=True)] * 2,
+        lambda server: delete_streams(server, streams),
+    ]
+
+
+def _processor_s(server: ServerProcess) -> float:
+    """Return the processor time that the process used so far."""
+    with open(f"/proc/{server.pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(step: Step, server: ServerProcess) -> tuple[Figures, float]:
+    """The figures of a step, and the processor time that the server used for it."""
+    pid, before = server.pid, _processor_s(server)
+    figures = step(server)
+    return figures, _processor_s(server) - (before if server.pid == pid else 0.0)
+
+
+def is_rate(name: str) -> bool:
+    return "per second" in name
+
+
+def report(found: dict[str, list[tuple[float, float, float]]]) -> None:
+    """Print medians of both servers, the median of the ratios of all pairs, and their spread."""
+    typer.echo(f"{'':42}{'ours':>10}{'nats':>10}{'ratio':>7}  {'spread':12}processor time: ratio")
+    for name, pairs in found.items():
+        ratios = [ours / theirs if is_rate(name) else theirs / ours for ours, theirs, _ in pairs]
+        ours, theirs, processor = (statistics.median(each[number] for each in pairs) for number in range(3))
+        spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+        line = f"{name:42}{ours:10,.1f}{theirs:10,.1f}{statistics.median(ratios):7.2f}  {spread:12}"
+        typer.echo(f"{line}{processor:.2f}")
 
 
 def compare(
-    streams: Annotated[int, typer.Option(min=1, help="How many streams.")] = STREAMS,
+    streams: Annotated[list[int] | None, typer.Option(min=1, help="How many streams.")] = None,
     messages: Annotated[int, typer.Option(min=1, help="How many messages over all of them.")] = MESSAGES,
-    only: Annotated[ServerKind | None, typer.Option(help="Measure one server alone.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often they are published.")] = 5,
 ) -> None:
-    found: dict[ServerKind, Figures] = {}
-    for kind in ServerKind if only is None else (only,):
-        with ServerProcess(kind, jetstream=True) as server:
-            found[kind] = run(server, streams, messages)
-        for name, value in found[kind].items():
-            typer.echo(f"{kind:12} {name:45} {value:12,.1f}")
-    if only is None:
-        for name, ours in found[ServerKind.MILLSTREAM].items():
-            theirs = found[ServerKind.NATS_SERVER][name]
-            typer.echo(f"{name:45} {ours / theirs if 'per second' in name else theirs / ours:8.2f}")
+    """Measure both servers in turn, step by step."""
+    for count in streams or SIZES:
+        typer.echo(f"{count:,} streams")
+        found: dict[str, list[tuple[float, float, float]]] = {}
+        with (
+            ServerProcess(ServerKind.MILLSTREAM, jetstream=True, monitor=True) as ours,
+            ServerProcess(ServerKind.NATS_SERVER, jetstream=True, monitor=True) as theirs,
+        ):
+            for step in steps(count, messages, rounds):
+                one, used = measure(step, ours)
+                other, used_by_other = measure(step, theirs)
+                for name, value in one.items():
+                    processor = used_by_other / used if used else 0.0
+                    found.setdefault(name, []).append((value, other[name], processor))
+        report(found)
 
 
 if __name__ == "__main__":
