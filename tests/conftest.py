@@ -11,7 +11,7 @@ configuration, and all tests that need a Spark session share one, in one worker.
 import gc
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn
 
 import hypothesis
@@ -107,10 +107,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of tests and their modules are most of what the collector would look at, again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from looking at thousands of tests and their modules again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _wants_spark(item: pytest.Item) -> bool:
