@@ -9,21 +9,17 @@ configuration, and all tests that need a Spark session share one, in one worker.
 """
 
 import gc
-import inspect
 import logging
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn
 
 import hypothesis
 import pytest
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
-from nats.js import JetStreamContext
 
 from millstream.base.build import pure_requested
 from millstream.testing import reference
 from millstream.testing.nursery import Nursery
-from millstream.testing.patience import PATIENCE_S
+from millstream.testing.patience import let_nats_py_wait
 from millstream.testing.reference import (
     ServerKind,
     ServerProcess,
@@ -64,17 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let nats-py wait as tests do: by itself it gives up after half a second, or one, or five."""
-    for function, name in (
-        (Client.request, "timeout"),
-        (Client.flush, "timeout"),
-        (Subscription.next_msg, "timeout"),
-        (JetStreamContext.__init__, "timeout"),
-    ):
-        names = list(inspect.signature(function).parameters)
-        given = list(function.__defaults__ or ())
-        given[names.index(name) - len(names)] = int(PATIENCE_S)
-        function.__defaults__ = tuple(given)
+    let_nats_py_wait()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
