@@ -32,6 +32,11 @@ RERUNS_OF_REFERENCE = 2
 
 ServerFactory = Callable[..., ServerProcess]
 
+_SERVERS = pytest.StashKey[
+    dict[ServerProcess, int]
+]()  # those a test shares, and where their log was before it
+_LINES_SHOWN = 40
+
 # How long examples take says more about what else the machine does than about the code.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # The same examples every time: `make soak` looks for new ones.
@@ -103,6 +108,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the shared servers of the test have logged meanwhile."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for server, position in item.stash.get(_SERVERS, {}).items():
+            report.sections.append(
+                (f"log of {server}", "\n".join(server.log.splitlines()[position:][-_LINES_SHOWN:]))
+            )
+    return report
 
 
 def _wants_spark(item: pytest.Item) -> bool:
@@ -181,9 +198,12 @@ def _server_pool(_nursery: None) -> Iterator[ServerPool]:
 
 
 @pytest.fixture
-def shared_server(server_kind: ServerKind, _server_pool: ServerPool) -> Iterator[ServerFactory]:
+def shared_server(
+    request: pytest.FixtureRequest, server_kind: ServerKind, _server_pool: ServerPool
+) -> Iterator[ServerFactory]:
     """Call it as ServerProcess, without the kind.  Others use the same server: leave it as it was."""
     used: dict[ServerProcess, int] = {}
+    request.node.stash[_SERVERS] = used
 
     def get(*arguments: str, **options: Any) -> ServerProcess:
         server = _server_pool.get(server_kind, *arguments, **options)
