@@ -92,6 +92,7 @@ class CommitJournal:
         self._file: JournalFile | None = None  # that the running batch goes to
         self._table: array[int] = array("q")
         self._ending: deque[_Taken] = deque()
+        self._under_way: set[CommitJob] = set()  # all of these
 
     @property
     def busy(self) -> bool:
@@ -111,6 +112,7 @@ class CommitJournal:
         entry = Entry(job.journal_key, part.segment, part.base, data)
         queue = self._following if job.follows else self._fresh
         queue.append(_Taken(job, done, part.descriptor, entry))
+        self._under_way.add(job)
         job.begun(lambda: self._wait(job))
         if not self._planned and not self._running and self.files.active is not None:
             self._planned = True
@@ -160,6 +162,7 @@ class CommitJournal:
 
     def _turn_down(self, taken: _Taken) -> None:
         """Have a commit run its own way: the journal has no room, or something could not be written."""
+        self._under_way.discard(taken.job)
         taken.job.turned_down()
         try:
             self._submit(taken.job.run, taken.done)
@@ -220,6 +223,7 @@ class CommitJournal:
 
     def _end_one(self) -> Done:
         taken = self._ending.popleft()
+        self._under_way.discard(taken.job)
         taken.job.journaled_ended()
         return taken.done
 
@@ -227,9 +231,7 @@ class CommitJournal:
 
     def _wait(self, job: CommitJob) -> None:
         """Return when the commit has ended, or goes another way; `done` is called later."""
-        while any(
-            job is taken.job for taken in (*self._fresh, *self._following, *self._running, *self._ending)
-        ):
+        while job in self._under_way:
             self._go_on()
 
     def _go_on(self) -> None:
