@@ -131,7 +131,7 @@ class Api:
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
         self._full = Complaints(_log)
-        self._long = Lane(account.world.in_turn, self._seconds, width=1, most_waiting=request_queue_limit)
+        self._long = Lane(account.world.in_slices, self._seconds, width=1, most_waiting=request_queue_limit)
         self._listening = Listening(account.world, self.answer)
         self._server_name = server_name
         self._server_version = server_version
