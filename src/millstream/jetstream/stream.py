@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
 
@@ -136,9 +137,11 @@ class Stream:
             if not self.has_interest(b">"):
                 self.log.remove_below(self.log.last_seq + 1)
             self.consumers.retention_changed()
-        self.retention.enforce()
-        if self._started:
+        if not self._started:
+            finish(self.retention.enforce())
+        else:  # what is too much goes in slices
             self.retention.start()
+            self.retention.enforce_soon()
             self.account.committer.tidy(self)
             self.direct.start()
             self.inflows.configure()
@@ -371,6 +374,8 @@ class Stream:
         if subject == b">":
             subject = None
         steps = self.retention.purge_in_steps(subject, below, keep)
+        untold = 0
+        lost: list[int] = []
         while True:
             if subject is None:
                 self.log.gone = None  # consumers are told the first sequence that is left
@@ -379,13 +384,18 @@ class Stream:
             except StopIteration as end:
                 purged: int = end.value
                 break
-            self.consumers.purged(subject)
+            lost += self.consumers.take_gone()
+            untold += removed
+            if untold >= _TOLD_AFTER * len(self.consumers):
+                untold, told, lost = 0, lost, []
+                yield from self.consumers.purged(subject, told)
             self.account.committer.dirty(self)
             yield removed
             if self.account.streams.get(self.name) is not self:
                 raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
-        self.consumers.purged(subject)
+        lost += self.consumers.take_gone()
+        yield from self.consumers.purged(subject, lost)
         self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged

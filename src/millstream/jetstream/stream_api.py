@@ -86,7 +86,7 @@ class StreamApi:
             self._account.advisories.stream_created(name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
-    def update(self, name: str, body: bytes) -> StreamUpdateResponse:
+    def update(self, name: str, body: bytes) -> Later:
         request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_update(
             name,
@@ -99,6 +99,11 @@ class StreamApi:
         stream = self._account.stream(name)
         self._account.update(stream, config)
         self._account.advisories.stream_updated(name)
+        return Later(stream.retention, lambda: self._updated(stream))
+
+    def _updated(self, stream: Stream) -> StreamUpdateResponse:
+        if self._account.streams.get(stream.name) is not stream:
+            raise ApiError(Err.STREAM_NOT_FOUND)
         return StreamUpdateResponse(info=self._info(stream, domain=True))
 
     def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:

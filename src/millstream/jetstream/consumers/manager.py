@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.hunger import Hungry
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream import Stream
 
+_TOLD_AT_ONCE: Final = 32  # consumers
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
@@ -257,17 +259,28 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.acknowledging.configure()
         self.interest.retention_changed()
 
-    def purged(self, subject: bytes | None) -> None:
-        """A purge took messages away: nobody is told about those that were not acknowledged."""
+    def take_gone(self) -> list[int]:
+        """What left the stream since it was asked for; nobody else will be told."""
         log = self.stream.log
         gone, log.gone = log.gone or [], [] if self._by_name else None
-        lost = set(gone)
-        left = 0 if subject is None else log.next_match(log.first_seq, subject)
-        for consumer in self._by_name.values():
+        return gone
+
+    def purged(self, subject: bytes | None, gone: list[int]) -> Pieces[None]:
+        """A purge took `gone` away: nobody is told about those that were not acknowledged."""
+        log, lost = self.stream.log, set(gone)
+        left = -1  # unknown
+        for number, consumer in enumerate(list(self._by_name.values()), 1):
+            if self._by_name.get(consumer.name) is not consumer:
+                continue
             if subject is None:
                 consumer.purged(log.first_seq)
             elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
+                if left < 0:
+                    left = log.next_match(log.first_seq, subject)
                 consumer.purged(left or log.last_seq + 1)
             elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
                 consumer.lost(lost)
                 consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
+            if number % _TOLD_AT_ONCE == 0:
+                left = -1  # others may have come
+                yield _TOLD_AT_ONCE
