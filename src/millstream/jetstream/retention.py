@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
@@ -178,7 +179,7 @@ class Retention:
         while batch := [subject for subject, _ in itertools.islice(subjects, AT_ONCE)]:
             for subject in batch:
                 while self._crowds(subject):
-                    self._remove_some(lambda subject=subject: self._crowds(subject) and log.first_of(subject))
+                    self._remove_some(partial(self._too_many_of, subject))
                     yield _PIECE
             yield len(batch)
 
@@ -194,8 +195,16 @@ class Retention:
             elif 0 < segment.live_bytes + 4 * segment.live < spare:  # all of it has to go
                 yield from removal.below(log, segment.last_seq + 1)
             else:
-                self._remove_some(lambda: self._excess() and log.first_seq)
+                self._remove_some(self._too_many)
                 yield _PIECE
+
+    def _too_many_of(self, subject: bytes) -> int:
+        """The oldest message of a subject that has too many; 0 if it has not."""
+        return self._stream.log.first_of(subject) if self._crowds(subject) else 0
+
+    def _too_many(self) -> int:
+        """The oldest message of a stream that has too many; 0 if it has not."""
+        return self._stream.log.first_seq if self._excess() else 0
 
     def _remove_some(self, next_seq: Callable[[], int]) -> None:
         """Remove one message after the other, a few, as long as there is one that has to go."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.base.slices import Pieces, finish
+from millstream.base.slices import Pieces, Result, finish
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -377,6 +377,7 @@ class Stream:
         untold = 0
         lost: list[int] = []
         while True:
+            lost += self.consumers.take_gone()
             if subject is None:
                 self.log.gone = None  # consumers are told the first sequence that is left
             try:
@@ -399,6 +400,19 @@ class Stream:
         self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
+
+    def while_there(self, pieces: Pieces[Result]) -> Pieces[Result]:
+        """Do the work; ApiError when the stream is deleted meanwhile."""
+        while True:
+            try:
+                items = next(pieces)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield items
+            if self.account.streams.get(self.name) is not self:
+                pieces.close()
+                raise ApiError(Err.STREAM_NOT_FOUND)
 
     # -- what it is like --------------------------------------------------------------------------
 
