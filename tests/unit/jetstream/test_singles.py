@@ -14,6 +14,14 @@ from millstream.jetstream.consumers import singles as module
 from millstream.jetstream.consumers.singles import LastOfEach, Singles
 
 
+CONFIG = {
+    "durable_name": "d",
+    "ack_policy": "explicit",
+    "deliver_policy": "last_per_subject",
+    "filter_subject": "s.*",
+}
+
+
 def taken(of: Singles) -> list[int]:
     found = []
     while of.first:
@@ -90,8 +98,7 @@ def test_a_consumer_is_made_in_slices_and_counts_what_is_left(
 ) -> None:
     monkeypatch.setattr(module, "_PIECE", 1)
     monkeypatch.setattr(slices, "MOST_ITEMS", 1)
-    config = {"durable_name": "d", "ack_policy": "explicit", "deliver_policy": "last_per_subject"}
-    body = json.dumps({"stream_name": "S", "config": config}).encode()
+    body = json.dumps({"stream_name": "S", "config": CONFIG}).encode()
     site.world.send(b"$JS.API.CONSUMER.DURABLE.CREATE.S.d", body, reply=b"answer")
     site.account.stream("S").log.remove(12)
     site.account.committer.dirty(site.account.stream("S"))
@@ -113,8 +120,7 @@ def test_a_stream_that_is_deleted_meanwhile_has_no_consumer(
 ) -> None:
     monkeypatch.setattr(module, "_PIECE", 1)
     monkeypatch.setattr(slices, "MOST_ITEMS", 1)
-    config = {"durable_name": "d", "ack_policy": "explicit", "deliver_policy": "last_per_subject"}
-    body = json.dumps({"stream_name": "S", "config": config}).encode()
+    body = json.dumps({"stream_name": "S", "config": CONFIG}).encode()
     site.world.send(b"$JS.API.CONSUMER.DURABLE.CREATE.S.d", body, reply=b"answer")
     site.ask("STREAM.DELETE.S")
     site.world.settle()
