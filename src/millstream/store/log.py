@@ -600,7 +600,7 @@ class Log(LogWriting):
             compaction.put_in_place()
         except StoreError:
             return self._discard(compaction)
-        segment.close()
+        self._close_later([segment])
         segment.file = compaction.file
         if compaction.fresh is not None:
             self._exchange_tables(segment, compaction.fresh)
