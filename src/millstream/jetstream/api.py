@@ -94,6 +94,9 @@ _READING: Final = frozenset(
 _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
 _RESET: Final = "CONSUMER.RESET.*.*"
 _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
+_CREATING_CONSUMERS: Final = frozenset(
+    {"CONSUMER.CREATE.*", "CONSUMER.CREATE.*.>", "CONSUMER.DURABLE.CREATE.*.*"}
+)
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
@@ -131,7 +134,7 @@ class Api:
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
         self._full = Complaints(_log)
-        self._long = Lane(account.world.in_turn, self._seconds, width=1, most_waiting=request_queue_limit)
+        self._long = Lane(account.world.in_slices, self._seconds, width=1, most_waiting=request_queue_limit)
         self._listening = Listening(account.world, self.answer)
         self._server_name = server_name
         self._server_version = server_version
@@ -244,7 +247,7 @@ class Api:
     def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
         """One request after the other, since each may need much memory."""
 
-        def done(response: responses.Response | Encoded | None, error: Exception | None) -> None:
+        def done(response: responses.Response | Encoded | Durable | None, error: Exception | None) -> None:
             def outcome() -> Answer:
                 if error is not None:
                     raise error
@@ -262,8 +265,10 @@ class Api:
         return self._account.world.steady_ns() / _SECOND
 
     def _is_wanted(self, call: _Call) -> bool:
-        """Whether the client is there, or somebody else listens for the answer."""
+        """Whether the client is there, or somebody else listens for the answer; what changes things is done."""
         reply = call.request.reply
+        if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
+            return True
         if not getattr(call.request.client, "closed", False):
             return True
         return bool(reply) and self._account.world.has_interest(reply)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces
 from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
@@ -21,6 +22,7 @@ from millstream.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -171,17 +173,8 @@ class Engine:
         account = self.accounts.get(name)
         doomed = list(account.streams.values()) if account is not None else []
 
-        def delete_one() -> int:
-            stream = doomed.pop()
-            if doomed and self._system is not None:
-                self._system.in_turn("purge of an account", delete_one)
-            if stream.account.streams.get(stream.name) is stream:
-                stream.account.delete(stream)
-                stream.account.advisories.stream_deleted(stream.name)
-            return 1
-
         if doomed and self._system is not None:
-            self._system.in_turn("purge of an account", delete_one)
+            self._system.in_slices("purge of an account", _deleting(doomed))
 
     def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
         before = self._apis.pop(name, None)
@@ -210,6 +203,19 @@ class Engine:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _deleting(streams: list[Stream]) -> Pieces[None]:
+    """Delete those that are there when their turn comes."""
+    for stream in streams:
+        if stream.account.streams.get(stream.name) is stream:
+            guard.alone("deleting a stream", _delete, stream)
+        yield 1
+
+
+def _delete(stream: Stream) -> None:
+    stream.account.delete(stream)
+    stream.account.advisories.stream_deleted(stream.name)
 
 
 def _size_of(folder: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
@@ -75,11 +76,10 @@ class World(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """When the input at hand is processed."""
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        """Call `step`, a slice of long work, when the slices of others that wait now have been called.
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        """Do long work (see ``base.slices``): one slice in a round of the loop, in turn with that of others.
 
-        One slice is called in a round of the loop, whoever asks.  It returns how many items it handled, which
-        the watchdog notes under `name`.
+        The watchdog notes under `name` how long a slice takes and how many items it handles.
         """
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:

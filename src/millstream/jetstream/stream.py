@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.base.slices import Pieces, finish
+from millstream.base.slices import Pieces, Result, finish
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -37,17 +37,20 @@ from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamSt
 from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
+from millstream.store.log_writing import close_files
 from millstream.store.record import Record
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
+    from millstream.store.fs import File
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
 
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
 
@@ -62,6 +65,7 @@ class Stream:
         self.config = config
         self.created_ns = created_ns
         self.log = log
+        log.closer = self._close_elsewhere
         self.in_memory = config.storage is StorageType.MEMORY
         self._sync_by_default = sync
         self.sync = sync
@@ -136,9 +140,11 @@ class Stream:
             if not self.has_interest(b">"):
                 self.log.remove_below(self.log.last_seq + 1)
             self.consumers.retention_changed()
-        self.retention.enforce()
-        if self._started:
+        if not self._started:
+            finish(self.retention.enforce())
+        else:  # what is too much goes in slices
             self.retention.start()
+            self.retention.enforce_soon()
             self.account.committer.tidy(self)
             self.direct.start()
             self.inflows.configure()
@@ -238,6 +244,13 @@ class Stream:
         """Call back when everything done so far is durable, or when it turns out that it is not."""
         self._outcome.append(callback)
         self.ingest.tell()
+
+    def _close_elsewhere(self, files: list[File]) -> None:
+        """Close files that were removed: freeing what they held takes some milliseconds for each."""
+        try:
+            self.world.run_in_worker(partial(close_files, files), lambda _: None)
+        except Exception:  # no thread
+            close_files(files)
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
@@ -371,7 +384,10 @@ class Stream:
         if subject == b">":
             subject = None
         steps = self.retention.purge_in_steps(subject, below, keep)
+        untold = 0
+        lost: list[int] = []
         while True:
+            lost += self.consumers.take_gone()
             if subject is None:
                 self.log.gone = None  # consumers are told the first sequence that is left
             try:
@@ -379,16 +395,34 @@ class Stream:
             except StopIteration as end:
                 purged: int = end.value
                 break
-            self.consumers.purged(subject)
+            lost += self.consumers.take_gone()
+            untold += removed
+            if untold >= _TOLD_AFTER * len(self.consumers):
+                untold, told, lost = 0, lost, []
+                yield from self.consumers.purged(subject, told)
             self.account.committer.dirty(self)
             yield removed
             if self.account.streams.get(self.name) is not self:
                 raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
-        self.consumers.purged(subject)
+        lost += self.consumers.take_gone()
+        yield from self.consumers.purged(subject, lost)
         self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
+
+    def while_there(self, pieces: Pieces[Result]) -> Pieces[Result]:
+        """Do the work; ApiError when the stream is deleted meanwhile."""
+        while True:
+            try:
+                items = next(pieces)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield items
+            if self.account.streams.get(self.name) is not self:
+                pieces.close()
+                raise ApiError(Err.STREAM_NOT_FOUND)
 
     # -- what it is like --------------------------------------------------------------------------
 

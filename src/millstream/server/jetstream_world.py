@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces
 from millstream.broker.imports import REPLY_PREFIX
 from millstream.broker.internal import (
     OURSELVES,
@@ -66,8 +67,8 @@ class AccountWorld:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._broker.turns.soon(callback)
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        self._broker.turns.in_turn(name, step)
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        self._broker.turns.in_slices(name, pieces)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, partial(self._broker.turns.run, _WORK_ENDED, done))

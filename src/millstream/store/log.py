@@ -138,7 +138,8 @@ class Log(LogWriting):
                     reached = segment.base_seq
                     self.load(segment)
                     reached = seq
-                    self._forget_range(segment, 0, segment.first_not_below(seq), None)
+                    start = segment.first_not_below(self.first_seq)  # nothing is live before
+                    self._forget_range(segment, start, segment.first_not_below(seq), None)
                 self._retire(segment)
         finally:  # if a part cannot be read, what lies before it is gone
             if self.messages != before:
@@ -182,18 +183,30 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
-                end = segment.first_not_below(below)
-                ordinal = segment.next_match(0, wanted)
-                start = ordinal
-                while ordinal < end:
-                    self._removing.append(segment.seq_at(ordinal))
-                    ordinal = segment.next_match(ordinal + 1, wanted)
-                self._forget_range(segment, start, end, wanted)
-                self._retire(segment)
+                self._remove_flagged(segment, 0, segment.first_not_below(below), wanted)
         finally:
             if self.messages != before:
                 self._advance_first(self.first_seq)
         return before - self.messages
+
+    def remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> int:
+        """Take away messages of a segment, whose tables are loaded: those of wanted subjects; how many.
+
+        They are sought from ordinal `start` to before `end`; none of these subjects is left before `start`.
+        """
+        before = self.messages
+        self._remove_flagged(segment, start, end, wanted)
+        if self.messages != before:
+            self._advance_first(self.first_seq)
+        return before - self.messages
+
+    def _remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> None:
+        ordinal = start = segment.next_match(start, wanted)
+        while ordinal < end:
+            self._removing.append(segment.seq_at(ordinal))
+            ordinal = segment.next_match(ordinal + 1, wanted)
+        self._forget_range(segment, start, end, wanted)
+        self._retire(segment)
 
     def _remove_known(self, subject: bytes, below: int) -> None:
         """Take messages of a subject away as long as the index knows which one is the first."""
@@ -292,9 +305,16 @@ class Log(LogWriting):
         self.messages -= live - segment.live
         self.record_bytes -= live_bytes - segment.live_bytes
         self._last_node = None
-        for number in range(counts.count):
+        if counts.count <= end - start:
+            for number in range(counts.count):
+                if counts.at(number):
+                    self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
+            return
+        for ordinal in range(start, end):  # a stretch costs what it has, not what the segment has
+            number = segment.subject_number(ordinal)
             if counts.at(number):
                 self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
+                counts.set(number, 0)
 
     def _following(self, segment: Segment, seq: int) -> int:
         """What is the first message when `seq`, which is in `segment`, is gone."""
@@ -580,7 +600,7 @@ class Log(LogWriting):
             compaction.put_in_place()
         except StoreError:
             return self._discard(compaction)
-        segment.close()
+        self._close_later([segment])
         segment.file = compaction.file
         if compaction.fresh is not None:
             self._exchange_tables(segment, compaction.fresh)

@@ -14,6 +14,7 @@ cdef unsigned long long _FARTHEST_JUMP
 cdef class LogWriting(LogReading):
     cdef public bint keeps_recent
     cdef public object recent
+    cdef public object closer
     cdef Py_ssize_t _segment_size
     cdef Segment _active
     cdef bytes _last_subject

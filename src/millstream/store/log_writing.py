@@ -11,9 +11,11 @@ Not here: what a removal does to segments (``log``), and the writing itself (``c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
-from millstream.store.fs import FileSystem
+from millstream.store.fs import File, FileSystem
 from millstream.store.index import SubjectNode
 from millstream.store.log_reading import LogReading
 from millstream.store.numbers import pack_rising
@@ -31,6 +33,11 @@ _ERASE = int(Kind.ERASE)
 _FARTHEST_JUMP = FARTHEST_JUMP
 
 
+def close_files(files: list[File]) -> None:
+    for file in files:
+        file.close()
+
+
 class LogWriting(LogReading):
     """What ``Log`` can do without taking anything away."""
 
@@ -38,6 +45,7 @@ class LogWriting(LogReading):
         LogReading.__init__(self, fs, folder)
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
+        self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more
         self._segment_size = segment_size
         self._active: Segment | None = None
         self._last_subject: bytes | None = None
@@ -207,8 +215,7 @@ class LogWriting(LogReading):
             self._make_ready(work.jobs)
             for each in work.overwrites:
                 each.segment.pins -= 1
-            for segment in commit.removed:
-                segment.close()
+            self._close_later(commit.removed)
             for segment in commit.summarized:
                 segment.summarized = True
                 segment.forget_sums()
@@ -219,6 +226,14 @@ class LogWriting(LogReading):
         elif not commit.synced:
             work.unsynced += [segment for segment, _ in commit.parts]
         self._finish(commit, work)
+
+    def _close_later(self, segments: list[Segment]) -> None:
+        """Have files closed that have no name any more: the last one to close it frees all of its pages."""
+        files = [segment.file for segment in segments if segment.file is not None]
+        for segment in segments:
+            segment.file = None
+        if files:
+            self.closer(files)
 
     def fail_commit(self, commit: Commit) -> None:
         """The commit's ``run`` raised: nothing of it counts; its bytes are kept for another try."""

@@ -81,6 +81,7 @@ cdef class Segment:
     @cython.locals(removed=bytearray)
     cdef bint _all_removed(self, Py_ssize_t ordinal) noexcept
     cpdef bytes subject_at(self, Py_ssize_t ordinal)
+    cpdef Py_ssize_t subject_number(self, Py_ssize_t ordinal) noexcept
     cpdef bint has_headers(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t offset_at(self, Py_ssize_t ordinal) noexcept
     @cython.locals(end=Py_ssize_t, between=Py_ssize_t)

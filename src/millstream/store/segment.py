@@ -79,7 +79,7 @@ class Segment:
         self.removed: bytearray | None = None
         self.removals = Numbers(8)  # sequences that REMOVED and ERASE records in this file name
         self.floor = 0  # the highest FLOOR record in this file
-        self.pins = 0  # while not 0, another thread uses tables or file: they must stay
+        self.pins = 0  # while not 0, somebody uses tables or file between steps of the loop: they must stay
         self.held = 0  # while not 0, somebody will read it as it was: it must stay (see ``frozen``)
         self.epoch = 0  # changes when offsets and ordinals do
         self.loaded = True  # the tables are there
@@ -246,6 +246,9 @@ class Segment:
 
     def subject_at(self, ordinal: int) -> bytes:
         return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
+
+    def subject_number(self, ordinal: int) -> int:
+        return self.subject_of.at(ordinal) & _SUBJECT_MASK
 
     def has_headers(self, ordinal: int) -> bool:
         return self.subject_of.at(ordinal) & _HEADER_BIT != 0

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from millstream.base.slices import Pieces, Sliced
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
@@ -181,11 +182,16 @@ class FakeWorld:
         heapq.heappush(self._timers, (due, next(self._order), timer))
         return timer
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        def slice_of_work() -> None:
-            self.slices.append((name, step()))
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        work = Sliced(pieces)
 
-        self._soon.append(slice_of_work)
+        def next_slice() -> None:
+            ended = work.step()
+            self.slices.append((name, work.items))
+            if not ended:
+                self._soon.append(next_slice)
+
+        self._soon.append(next_slice)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)

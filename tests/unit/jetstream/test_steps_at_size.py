@@ -271,7 +271,6 @@ OPERATIONS: list[tuple[str, Callable[[Site], None], Callable[[Site], Any]]] = [
         subscriptions,
         lambda site: site.make(count_subscribers(site.broker.global_account, b"a.>")),
     ),
-    # Some part of these is not cut into slices yet.
     (
         "jsz",
         streams,
@@ -313,7 +312,7 @@ OPERATIONS: list[tuple[str, Callable[[Site], None], Callable[[Site], Any]]] = [
     ),
 ]
 NAMES = [name for name, _, _ in OPERATIONS]
-UNCUT = NAMES[NAMES.index("jsz") :]
+UNCUT = {"jsz", "account info", "create a stream", "delete a stream"}  # some part is not in slices yet
 CHANGING = NAMES[NAMES.index("create a stream") :]
 
 
