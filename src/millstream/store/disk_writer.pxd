@@ -31,6 +31,7 @@ cdef extern from *:
     int allocate_blocks(int descriptor, long long start, long long size) noexcept nogil
 
 cdef unsigned char _GO_BYTE
+cdef Py_ssize_t _PIECE
 cdef long long _SMALL_FILE
 cdef long long _MOST_AHEAD
 cdef long long _FULL_DISK

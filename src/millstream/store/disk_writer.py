@@ -33,6 +33,8 @@ else:
     free_bytes: Any = None
     allocate_blocks: Any = None
 
+from millstream.store.fs import WRITE_BYTES
+
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer
 
@@ -40,6 +42,7 @@ _GO: Final = b"g"
 _QUIT: Final = b"q"
 _GO_BYTE = _GO[0]
 _IO_ERROR: Final = 5  # EIO
+_PIECE = WRITE_BYTES
 _SMALL_FILE = 64 * 1024  # bytes; a file that is smaller gets blocks as it needs them
 _MOST_AHEAD = 4 * 1024 * 1024
 _FULL_DISK = 1024 * 1024 * 1024  # with less free, what is there is left to whoever writes
@@ -56,7 +59,7 @@ def allocate_ahead(descriptor: int, buffer: RecordBuffer) -> None:
 
 
 def _allocate(descriptor: int, base: int, size: int, room: int) -> None:
-    """See ``allocate_ahead``.  At most a quarter of the file is allocated ahead, and nothing on a full disk."""
+    """Allocate at most a quarter of the file ahead, and nothing on a full disk."""
     if cython.compiled:
         end = base + size
         ahead = min(min(end // 4, _MOST_AHEAD), room)
@@ -171,9 +174,8 @@ class DiskWriter:
         if cython.compiled:
             _allocate(self._descriptor, self._base, self._size, self._room)
             while written < self._size:
-                count = pwrite(
-                    self._descriptor, self._data + written, self._size - written, self._base + written
-                )
+                count = min(self._size - written, _PIECE)
+                count = pwrite(self._descriptor, self._data + written, count, self._base + written)
                 if count >= 0:
                     written += count
                 elif errno != EINTR:
@@ -185,7 +187,8 @@ class DiskWriter:
             data: Any = memoryview(self._data)[: self._size]
             try:
                 while written < self._size:
-                    written += os.pwrite(self._descriptor, data[written:], self._base + written)
+                    piece = data[written : written + _PIECE]
+                    written += os.pwrite(self._descriptor, piece, self._base + written)
             except OSError as error:
                 self.failed_write = error.errno or 0
                 return
