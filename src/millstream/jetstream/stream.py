@@ -37,7 +37,7 @@ from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamSt
 from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
-from millstream.store.record import Record
+from millstream.store.record import Record, drop_large_spares
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
@@ -278,6 +278,8 @@ class Stream:
         else:
             self.ingest.hold = None
             self.world.release_publishers()
+            if resources.unwritten == 0:
+                drop_large_spares()
 
     def commit_durable(self) -> None:
         """Set aside what waited for the commit: the next may begin before publishers are answered."""

@@ -54,7 +54,8 @@ _SIZE_MASK = MAX_RECORD
 _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
-_SPARE_BYTES = 16 * 1024 * 1024  # of all memory that is kept for the next buffers
+_SPARE_BYTES = 40 * 1024 * 1024  # of all memory that is kept for the next buffers
+_SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
 
 WHOLE = 1  # a record is there and sound
 CUT = 0  # the bytes end before the record does
@@ -149,6 +150,18 @@ class RecordBuffer(GrowingBuffer):
     def slice(self, start: int, size: int) -> bytes:
         """A copy of some of the bytes."""
         return bytes(self._store[start : start + size])
+
+
+def drop_large_spares() -> None:
+    """Give back large pieces of memory that are kept for the next buffers: there is no hurry now."""
+    global _spare
+    if _spare:
+        _spare = [each for each in _spare if len(each) <= _SMALL_SPARE]
+
+
+def spare_bytes() -> int:
+    """Return how much memory is kept for the next buffers."""
+    return sum([len(each) for each in _spare])
 
 
 def seal_records(p: bytearray, at: int, end: int, base: int) -> None:

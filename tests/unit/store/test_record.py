@@ -12,9 +12,11 @@ from millstream.store.record import (
     Kind,
     Record,
     RecordBuffer,
+    drop_large_spares,
     erased_record,
     moved_record,
     record_size,
+    spare_bytes,
 )
 
 SEQ = 0x0102030405060708
@@ -189,6 +191,19 @@ def test_a_buffer_that_gets_memory_of_another_has_nothing_of_its_records() -> No
     record = Record()
     assert record.read(data, 0, len(data), True, 16) == WHOLE
     assert (record.size, record.payload()) == (len(data), b"two")
+
+
+def test_memory_of_large_buffers_is_kept_only_while_there_is_a_hurry() -> None:
+    drop_large_spares()
+    before = spare_bytes()
+    for size in (1000, 5_000_000, 50_000_000):
+        buffer = RecordBuffer()
+        buffer.append(bytes(size))
+        buffer.recycle()
+    assert spare_bytes() > before + 4_000_000
+    assert spare_bytes() < before + 42_000_000
+    drop_large_spares()
+    assert spare_bytes() < before + 2_000_000
 
 
 def test_memory_that_somebody_looks_at_is_not_used_again() -> None:
