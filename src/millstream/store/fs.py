@@ -17,9 +17,8 @@ from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 from millstream.store.reserve import Reserve
 
-
-# In one call.  For larger ones the kernel looks for large pieces of memory, which on virtual machines are those
-# that were never used: each byte of them costs up to eight times as much.
+# In one call.  For larger ones the kernel looks for large pieces of memory, which on virtual machines are
+# those that were never used: each byte of them costs up to eight times as much.
 WRITE_BYTES: Final = 256 * 1024
 
 
