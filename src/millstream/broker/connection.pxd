@@ -15,6 +15,7 @@ cdef int _UNSUB
 cdef double _SLICE_S
 cdef Py_ssize_t _LOOK_EVERY
 cdef Py_ssize_t _REQUEST_WORK
+cdef int _BYTES_SHIFT
 cdef Py_ssize_t _OPERATION_WORK
 cdef Py_ssize_t _FLUSH_AT
 cdef Py_ssize_t _SPARE_BUFFERS
@@ -35,9 +36,13 @@ cdef class Tick:
     cdef list _dirty
     cdef list _spare
     cdef public bint crowded
+    cdef public bint flooded
+    cdef readonly list held
 
     cpdef OutBuffer borrow(self, Connection connection)
     cpdef give_back(self, OutBuffer buffer)
+    @cython.locals(connection=Connection, held=list)
+    cpdef release(self)
     @cython.locals(connection=Connection, dirty=list)
     cpdef flush(self)
 

@@ -39,6 +39,7 @@ _UNSUB = Op.UNSUB
 _SLICE_S = 0.002
 _LOOK_EVERY = 64
 _REQUEST_WORK = 8
+_BYTES_SHIFT = 14  # 16 KiB count 1, too
 _OPERATION_WORK = 4
 _FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
 _SPARE_BUFFERS = 64
@@ -66,6 +67,8 @@ class Tick:
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
         self.crowded = False  # a receiver is close to its limit: the sender should pause
+        self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
+        self.held: list[Connection] = []  # until then
 
     def borrow(self, connection: "Connection") -> OutBuffer:
         self._dirty.append(connection)
@@ -76,6 +79,14 @@ class Tick:
     def give_back(self, buffer: OutBuffer) -> None:
         if len(self._spare) < _SPARE_BUFFERS:
             self._spare.append(buffer)
+
+    def release(self) -> None:
+        """Read again from connections that were held."""
+        held = self.held
+        self.held = []
+        for connection in held:
+            if not connection.closed:
+                connection.backpressure.release()
 
     def flush(self) -> None:
         """Write what every touched connection has, including what flushing itself gives rise to."""
@@ -217,7 +228,11 @@ class Connection(Subscriber):
         if self.tick.crowded:
             self.tick.crowded = False
             if not self.closed:
-                self.backpressure.stall()
+                if self.tick.flooded:
+                    self.backpressure.hold()
+                else:
+                    self.backpressure.stall()
+            self.tick.flooded = False
 
     def _act(self) -> None:
         parser = self.parser
@@ -225,7 +240,7 @@ class Connection(Subscriber):
             op = parser.next()
             if op == _PUB:
                 self._publish()
-                self._work += 1
+                self._work += 1 + (parser.frame.body_size >> _BYTES_SHIFT)
             elif op == _NEED_MORE:
                 if self.pedantic and parser.body_is_cut():
                     self.broker.commands.check_subject(self)

@@ -52,6 +52,7 @@ class Ingest:
     ) -> None:
         self.plain = False  # the stream lets messages take the short way
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
+        self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
         self._log = log
         self._dedupe = dedupe
@@ -66,6 +67,8 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """A message on one of the stream's subjects; the frame is only lent."""
+        if self.hold is not None:
+            self.hold()
         self._id_size = 0
         if (
             not self.plain

@@ -88,6 +88,12 @@ class World(Protocol):
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         """The same for a commit, as fast as can be: publishers wait for it."""
 
+    def hold_publisher(self) -> None:
+        """Take nothing more from the client whose message this is, until ``release_publishers``."""
+
+    def release_publishers(self) -> None:
+        """Read again from the clients that were held; costs nothing if there are none."""
+
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
     ) -> None:

@@ -38,7 +38,7 @@ from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
 from millstream.store.log_writing import close_files
-from millstream.store.record import Record
+from millstream.store.record import Record, drop_large_spares
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class Stream:
         self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self.straight = False  # messages may go straight to the log
+        self._unwritten = 0  # bytes, when they were counted last
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -197,6 +198,7 @@ class Stream:
             self.world.release(handle)
         self._handles.clear()
         self._started = False
+        self._weigh(0)
         for timer in (self._retry, self._tell_again):
             if timer is not None:
                 timer.cancel()
@@ -271,12 +273,26 @@ class Stream:
         self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
         resources, log = self.account.resources, self.log
         buffered = sum(segment.pending.size for segment in log.segments[-2:])
+        self._weigh(log.unwritten())
         if (
             log.last_seq - log.committed > resources.max_buffered_messages
             or buffered > resources.max_buffered_size
         ):
             self.backlogged = True
             self.ingest.plain = False
+
+    def _weigh(self, unwritten: int) -> None:
+        """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""
+        resources = self.account.resources
+        resources.unwritten += unwritten - self._unwritten
+        self._unwritten = unwritten
+        if resources.flooded:
+            self.ingest.hold = self.world.hold_publisher
+        else:
+            self.ingest.hold = None
+            self.world.release_publishers()
+            if resources.unwritten == 0:
+                drop_large_spares()
 
     def commit_durable(self) -> None:
         """Set aside what waited for the commit: the next may begin before publishers are answered."""
@@ -294,6 +310,7 @@ class Stream:
         after, self._durable_after = self._durable_after, []
         outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
+        self._weigh(self.log.unwritten())
         guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
@@ -325,6 +342,7 @@ class Stream:
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
         self.failure = error
+        self._weigh(0)  # nothing more is taken
         self._choose_path()
         acks = self._committing_acks
         acks.extend(self._waiting_acks)

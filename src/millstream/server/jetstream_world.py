@@ -76,6 +76,13 @@ class AccountWorld:
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         self._workers.commit(job, partial(self._broker.turns.run, _COMMIT_ENDED, done))
 
+    def hold_publisher(self) -> None:
+        self._broker.tick.crowded = self._broker.tick.flooded = True
+
+    def release_publishers(self) -> None:
+        if self._broker.tick.held:
+            self._broker.tick.release()
+
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
     ) -> None:

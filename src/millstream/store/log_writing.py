@@ -171,6 +171,18 @@ class LogWriting(LogReading):
             or (self._active is not None and self._active.pending.size)
         )
 
+    def unwritten(self) -> int:
+        """Return how many bytes of records are not in a file yet, or are being written there."""
+        total = 0
+        for segment in reversed(self.segments):
+            size = segment.pending.size
+            if segment.writing is not None:
+                size += segment.writing.size
+            if size == 0 and segment is not self._active:
+                break
+            total += size
+        return total
+
     def begin_commit(self, *, flush: bool = False) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way.
 
@@ -191,6 +203,8 @@ class LogWriting(LogReading):
         self._renamed = False
         self._doubt = False
         self._tidying = False
+        pending = self._active.pending
+        pending.room = max(0, self._segment_size - pending.base - pending.size)
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
         return self._commit
 
@@ -208,9 +222,11 @@ class LogWriting(LogReading):
         """The commit's ``run`` returned."""
         self.committed = commit.last_seq
         work = commit.work
-        for segment, _ in commit.parts:
-            segment.writing = None
         self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
+        for segment, buffer in commit.parts:
+            segment.writing = None
+            if self.recent is None or segment is not self.recent.segment:
+                buffer.recycle()
         if commit.synced and not work.is_nothing():
             self._make_ready(work.jobs)
             for each in work.overwrites:

@@ -99,6 +99,7 @@ class FakeWorld:
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
+        self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024
         self.max_subject = 4096
 
@@ -201,6 +202,12 @@ class FakeWorld:
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         self.run_in_worker(job.run, done)
+
+    def hold_publisher(self) -> None:
+        self.held += 1
+
+    def release_publishers(self) -> None:
+        self.held = 0
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
