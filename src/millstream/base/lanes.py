@@ -25,7 +25,9 @@ class Unwanted(MillstreamError):
 class Lane:
     """Work of one kind."""
 
-    def __init__(self, in_slices: InSlices, now: Callable[[], float], *, width: int, most_waiting: int) -> None:
+    def __init__(
+        self, in_slices: InSlices, now: Callable[[], float], *, width: int, most_waiting: int
+    ) -> None:
         self._in_slices = in_slices
         self._now = now
         self._width = width

@@ -4,8 +4,8 @@ The work is a generator that yields, after every small piece, how many items the
 result.  ``Sliced.step`` runs pieces until a slice is full: so many items, or so much time.
 
 Every long work of the event loop is made of this.  ``Turns.in_slices`` does it, one slice in a round of the
-loop; a ``Lane`` adds a result, a bound, and an order to work that clients ask for; ``finish`` is for those who hold
-nobody up.
+loop; a ``Lane`` adds a result, a bound, and an order to work that clients ask for; ``finish`` is for those
+who hold nobody up.
 """
 
 from __future__ import annotations

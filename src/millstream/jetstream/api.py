@@ -265,7 +265,10 @@ class Api:
         return self._account.world.steady_ns() / _SECOND
 
     def _is_wanted(self, call: _Call) -> bool:
-        """Whether the client is there, or somebody else listens for the answer; what changes things is done."""
+        """Whether the client is there, or somebody else listens for the answer.
+
+        What changes something is done in any case.
+        """
         reply = call.request.reply
         if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
             return True

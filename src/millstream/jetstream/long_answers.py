@@ -15,7 +15,7 @@ from millstream.base.slices import Pieces
 from millstream.jsapi.codec import encode, escape_html
 
 if TYPE_CHECKING:
-    from millstream.jetstream.reading import Durable
+    from millstream.jetstream.reading import Durable  # noqa: F401 - in the text of ``Steps``
     from millstream.jsapi.go_types import Struct
     from millstream.jsapi.responses import Response
 

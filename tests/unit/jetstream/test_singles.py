@@ -13,7 +13,6 @@ from millstream.base.slices import finish
 from millstream.jetstream.consumers import singles as module
 from millstream.jetstream.consumers.singles import LastOfEach, Singles
 
-
 CONFIG = {
     "durable_name": "d",
     "ack_policy": "explicit",

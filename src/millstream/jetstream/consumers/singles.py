@@ -1,4 +1,4 @@
-"""The messages that a consumer delivers one by one before it goes on with the stream: the last of each subject.
+"""The last message of each subject, which a consumer delivers one by one before it goes on with the stream.
 
 There may be millions.  They are gathered in pieces while messages come and go: whoever removes messages
 tells (``removed``, ``skip_to``), so it is always known how many are left.
