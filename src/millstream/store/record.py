@@ -55,6 +55,7 @@ _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
 _SPARE_BYTES = 40 * 1024 * 1024  # of all memory that is kept for the next buffers
+_MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
 _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
 
 WHOLE = 1  # a record is there and sound
@@ -137,6 +138,8 @@ class RecordBuffer(GrowingBuffer):
         store = self._store
         self._store = bytearray()
         self.size = self._capacity = self._sealed = 0
+        if not store or len(_spare) >= _MOST_SPARES:
+            return
         try:
             del store[-1:]  # somebody who looks at it still would keep it from growing
         except BufferError:

@@ -194,16 +194,32 @@ def test_a_buffer_that_gets_memory_of_another_has_nothing_of_its_records() -> No
 
 
 def test_memory_of_large_buffers_is_kept_only_while_there_is_a_hurry() -> None:
-    drop_large_spares()
-    before = spare_bytes()
+    use_up_spares()
     for size in (1000, 5_000_000, 50_000_000):
         buffer = RecordBuffer()
         buffer.append(bytes(size))
         buffer.recycle()
-    assert spare_bytes() > before + 4_000_000
-    assert spare_bytes() < before + 42_000_000
+    assert 5_000_000 < spare_bytes() < 6_000_000
     drop_large_spares()
-    assert spare_bytes() < before + 2_000_000
+    assert 900 < spare_bytes() < 1100
+
+
+def test_few_pieces_of_memory_are_kept_however_many_buffers_there_were() -> None:
+    use_up_spares()
+    for _ in range(100):
+        RecordBuffer().recycle()  # has no memory
+    buffers = [RecordBuffer() for _ in range(100)]
+    for buffer in buffers:
+        buffer.add(Kind.MESSAGE, 1, 0, b"a", bytes(10_000), 0, 0, 10_000)
+    for buffer in buffers:
+        buffer.recycle()
+    assert 16 * 10_000 < spare_bytes() < 16 * 11_000
+
+
+def use_up_spares() -> None:
+    """Leave no memory of other tests to the next buffers."""
+    while spare_bytes():
+        RecordBuffer().add(Kind.MESSAGE, 1, 0, b"", b"", 0, 0, 0)
 
 
 def test_memory_that_somebody_looks_at_is_not_used_again() -> None:
