@@ -63,6 +63,7 @@ class Log(LogWriting):
             self._seal(self._active)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         self.messages += segment.count
         self.record_bytes += segment.all_bytes
@@ -231,7 +232,7 @@ class Log(LogWriting):
         if ordinal < 0:
             return False
         if not segment.loaded:
-            offset = self._stretch + record.start
+            offset = self._stretches.start + record.start
         elif self._look(segment, ordinal, record):
             offset = segment.offset_at(ordinal)
         else:
@@ -363,6 +364,7 @@ class Log(LogWriting):
         position = self.segments.index(segment)
         del self.segments[position]
         del self._bases[position]
+        self._latest = None
         segment.epoch += 1
         self.tables.drop(segment)
         self._last_node = None
@@ -426,6 +428,7 @@ class Log(LogWriting):
         self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
         _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
         segment.become(found)
+        self._latest = None
         for ordinal in range(segment.count):
             seq = segment.seq_at(ordinal)
             if seq in gone or seq < self.first_seq:
@@ -596,6 +599,7 @@ class Log(LogWriting):
     def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
         gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
         segment.become(fresh)
+        self._latest = None
         for ordinal in gone:
             segment.mark_removed(ordinal, segment.size_of(ordinal))
         self._work.unsummarized.append(segment)

@@ -131,6 +131,7 @@ class LogWriting(LogReading):
         segment = Segment(number, self.last_seq + 1)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         return segment
 
@@ -292,6 +293,7 @@ class LogWriting(LogReading):
         self._closed = True
         if self._commit is not None and self._commit.running:
             return
+        self.tables.drop_all()
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
             if not segment.held:
                 segment.close()
