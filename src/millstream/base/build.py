@@ -70,6 +70,8 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.staging",
     "millstream.jetstream.ingest",
     "millstream.jetstream.direct_sending",
+    "millstream.jetstream.plain_get",
+    "millstream.jetstream.direct_gets",
     "millstream.jetstream.archive.s2",
     "millstream.jetstream.archive.entries",
     "millstream.jetstream.archive.writing",

@@ -48,6 +48,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
+_DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
 # Names of steps, for the watchdog.
@@ -312,6 +313,10 @@ class Connection(Subscriber):
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
             return self._find_ack_route(subject)
+        if subject.startswith(_DIRECT_GET) and self.space.mapping is None:
+            route = self.space.direct_route(subject)
+            if route is not None:
+                return route
         if not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:

@@ -29,8 +29,11 @@ from millstream.subjects.tree import SubjectTree
 
 _complaints = Complaints(logging.getLogger("millstream.broker"))
 
+REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
+
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+_DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
 _STAR = ord("*")
@@ -93,6 +96,7 @@ class Subscription:
         self.closed = False
         # Stream import: from the exporter's subject to the importer's; None: not for this one.
         self.rewrite: Callable[[bytes], bytes | None] | None = None
+        self.spared: tuple[bytes, ...] = ()  # subjects that others listen on, and all below: not for this one
         self.origin: Subscription | None = None  # stream import: the subscription this one serves
         self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
         self.traceable = True  # stream import: a message trace tells who gets the message there
@@ -157,6 +161,7 @@ class SubjectSpace:
         self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
+        self._getters: dict[bytes, list[Subscription] | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
         self._random = seed | 1
 
@@ -170,7 +175,7 @@ class SubjectSpace:
 
     def _changed(self, pattern: bytes) -> None:
         literal = b"*" not in pattern and b">" not in pattern
-        if self._acks and _may_begin_an_ack(pattern):
+        if (self._acks or self._getters) and _may_begin_an_ack(pattern):
             self._drop_acks()
         if self._reply_groups:
             self._drop_reply_groups(pattern, literal)
@@ -254,7 +259,7 @@ class SubjectSpace:
     def _targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
         targets = []
         for subscription in subscriptions:
-            if subscription.owner.gone():
+            if subscription.owner.gone() or (subscription.spared and _is_spared(subscription, subject)):
                 continue
             seen_as = subject
             if subscription.rewrite is not None:
@@ -282,7 +287,7 @@ class SubjectSpace:
         if route is None and start not in self._acks:
             found = self.tree.match_any_tail(subject[:dot])
             if found is not None and not found.queues:
-                group = [each for each in found.plain if each.rewrite is None]
+                group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) == len(found.plain):
                     route = AckRoute(start, group)
             if len(self._acks) >= _MAX_ROUTES:
@@ -290,7 +295,39 @@ class SubjectSpace:
             self._acks[start] = route
         return route
 
+    def direct_route(self, subject: bytes) -> Route | None:
+        """Return who answers for the key in ``$JS.API.DIRECT.GET.<stream>.<key>``.
+
+        There are as many of these subjects as keys, so what is kept is who answers for all keys of a stream.
+        None if that depends on the key, or if it is not one queue group alone.
+        """
+        dot = subject.find(b".", _DIRECT_PREFIX_SIZE)
+        if dot < 0 or subject.find(b"..", dot) >= 0 or subject.endswith(b".") or not is_one_word(subject):
+            return None
+        stream = subject[:dot]
+        group = self._getters.get(stream)
+        if group is None:
+            if stream in self._getters:
+                return None
+            if len(self._getters) >= _MAX_ROUTES:
+                self._getters.clear()
+            group = self._getters[stream] = self._find_getters(stream)
+            if group is None:
+                return None
+        return Route(subject, [], [[Target(each, subject) for each in group]])
+
+    def _find_getters(self, stream: bytes) -> list[Subscription] | None:
+        found = self.tree.match_any_tail(stream)
+        if found is None or len(found.queues) != 1:
+            return None
+        if not all(_is_spared(each, stream) for each in found.plain):
+            return None
+        [group] = found.queues.values()
+        plain = [each for each in group if each.rewrite is None and not each.spared and not each.owner.gone()]
+        return plain if plain and len(plain) == len(group) else None
+
     def _drop_acks(self) -> None:
+        self._getters.clear()
         for route in self._acks.values():
             if route is not None:
                 route.valid = False
@@ -388,7 +425,7 @@ class SubjectSpace:
         if group is None and prefix not in self._reply_groups:
             found = self.tree.match_any_last(prefix)
             if found is not None and not found.queues:
-                group = [each for each in found.plain if each.rewrite is None]
+                group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) != len(found.plain):
                     group = None
                 else:
@@ -397,6 +434,17 @@ class SubjectSpace:
                 self._reply_groups.clear()
             self._reply_groups[prefix] = group
         return group
+
+    def deliver_reply(self, subject: bytes, frame: Frame) -> int:
+        """Hand an answer to whoever listens on the subject that the request named; how many took it."""
+        group = self._reply_group(subject)
+        if group is None:
+            return self.deliver(self.route(subject), frame, None)
+        taken = 0
+        for subscription in group:
+            if subscription.owner.deliver(Target(subscription, subject), frame, None):
+                taken += 1
+        return taken
 
     def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
         """Hand the message to every receiver of the route; how many took it."""
@@ -432,6 +480,13 @@ def _head_of(subject: bytes) -> bytes:
     if dot >= 0:
         dot = subject.find(b".", dot + 1)
     return subject if dot < 0 else subject[:dot]
+
+
+def _is_spared(subscription: Subscription, subject: bytes) -> bool:
+    for prefix in subscription.spared:
+        if subject.startswith(prefix) and (len(subject) == len(prefix) or subject[len(prefix)] == _DOT):
+            return True
+    return False
 
 
 def _may_begin_an_ack(pattern: bytes) -> bool:
