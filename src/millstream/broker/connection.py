@@ -322,6 +322,9 @@ class Connection(Subscriber):
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.
             return self.space.route(self.space.mapping(subject))
+        route = self.space.crowd_route(subject)
+        if route is not None:
+            return route
         self._route = self.space.route(subject)
         return self._route
 

@@ -84,6 +84,7 @@ cdef class SubjectSpace:
     cdef dict _reply_groups
     cdef dict _acks
     cdef dict _getters
+    cdef dict _crowds
     cdef dict _watchers
     cdef unsigned long long _random
 
@@ -109,8 +110,11 @@ cdef class SubjectSpace:
     cdef _tell_watchers(self, bytes pattern, bint literal)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
-    @cython.locals(route=Route, found=Matches, head=bytes, routes=dict)
+    @cython.locals(route=Route, head=bytes, routes=dict)
     cpdef Route route(self, bytes subject)
+    cdef Route _route_to(self, Matches found, bytes subject)
+    @cython.locals(found=Matches, head=bytes, routes=dict)
+    cpdef Route crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)

@@ -25,7 +25,7 @@ from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
 from millstream.subjects.match import is_one_word, matches
-from millstream.subjects.tree import SubjectTree
+from millstream.subjects.tree import Matches, SubjectTree
 
 _complaints = Complaints(logging.getLogger("millstream.broker"))
 
@@ -162,6 +162,7 @@ class SubjectSpace:
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
         self._getters: dict[bytes, list[Subscription] | None] = {}
+        self._crowds: dict[bytes, Matches | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
         self._random = seed | 1
 
@@ -175,6 +176,8 @@ class SubjectSpace:
 
     def _changed(self, pattern: bytes) -> None:
         literal = b"*" not in pattern and b">" not in pattern
+        if self._crowds:
+            self._crowds.clear()
         if (self._acks or self._getters) and _may_begin_an_ack(pattern):
             self._drop_acks()
         if self._reply_groups:
@@ -230,12 +233,7 @@ class SubjectSpace:
         if not is_one_word(subject):
             self.refuse(subject)
             return Route(subject, [], [])
-        found = self.tree.match(subject)
-        route = Route(
-            subject,
-            self._targets(found.plain, subject),
-            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
-        )
+        route = self._route_to(self.tree.match(subject), subject)
         if len(self.routes) >= _MAX_ROUTES:
             self.drop_all_routes()
         self.routes[subject] = route
@@ -245,6 +243,36 @@ class SubjectSpace:
             routes = self._heads[head] = {}
         routes[subject] = route
         return route
+
+    def _route_to(self, found: Matches, subject: bytes) -> Route:
+        return Route(
+            subject,
+            self._targets(found.plain, subject),
+            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
+        )
+
+    def crowd_route(self, subject: bytes) -> Route | None:
+        """Return a route for one of very many subjects with the same first two tokens, as keys of a bucket.
+
+        It is made for this message and must not be kept: nobody marks it invalid.  What is kept is who gets
+        all of these subjects.  None if they are few, if the route is cached, or if the rest of the subject
+        decides who gets the message.
+        """
+        if len(self.routes) < _MAX_SCAN or subject in self.routes:
+            return None
+        head = _head_of(subject)
+        routes = self._heads.get(head)
+        if routes is None or len(routes) < _MAX_SCAN or len(head) == len(subject) or not is_one_word(subject):
+            return None
+        found = self._crowds.get(head)
+        if found is None:
+            if head not in self._crowds:
+                found = self._crowds[head] = self.tree.match_any_tail(head)
+            if found is None:
+                return None
+        if subject.find(b"..") >= 0 or subject.endswith(b"."):
+            return None
+        return self._route_to(found, subject)
 
     def refuse(self, subject: bytes) -> None:
         """Count a message that is dropped for its subject or reply; log it, not too often."""
@@ -341,6 +369,7 @@ class SubjectSpace:
         self._heads.clear()
         self._drop_acks()
         self._reply_groups.clear()
+        self._crowds.clear()
 
     def _drop_route(self, subject: bytes) -> None:
         route = self.routes.pop(subject, None)

@@ -125,6 +125,13 @@ class Log(LogWriting):
         self._retire(segment)
         return True
 
+    def keep_of_newest(self, most: int) -> None:
+        """Take away the first messages of the subject that was appended last, until it has `most`."""
+        node, subject = self._last_node, self._last_subject
+        while node is not None and subject is not None and node.count > most:
+            if not self.remove(self._first_of_node(node, subject)):
+                return
+
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
         if seq > self.last_seq:
@@ -265,11 +272,15 @@ class Log(LogWriting):
         """Take a live message out of every count."""
         if has_headers:
             self.with_headers -= 1
-        self.index.discount(subject, seq)
+        node = self._last_node
+        if node is not None and node.count > 1 and subject == self._last_subject:
+            self.index.discount_node(node, seq)
+        else:
+            self.index.discount(subject, seq)
+            self._last_node = None
         if self.gone is not None:
             self.gone.append(seq)
         segment.mark_removed(ordinal, size)
-        self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
 

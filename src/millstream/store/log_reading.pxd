@@ -71,6 +71,7 @@ cdef class LogReading:
     cpdef unsigned long long last_match(self, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long first_of(self, bytes subject) except? 0
+    cdef unsigned long long _first_of_node(self, SubjectNode node, bytes subject) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long last_of(self, bytes subject) except? 0
     @cython.locals(

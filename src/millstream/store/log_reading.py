@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from millstream.store.filters import bounds, wanted_subjects
 from millstream.store.fs import FileSystem
-from millstream.store.index import SubjectIndex
+from millstream.store.index import SubjectIndex, SubjectNode
 from millstream.store.losses import Losses
 from millstream.store.record import WHOLE, Record
 from millstream.store.segment import Segment
@@ -247,8 +247,9 @@ class LogReading:
     def first_of(self, subject: bytes) -> int:
         """The first sequence of a literal subject; 0 if it has none."""
         node = self.index.find(subject)
-        if node is None:
-            return 0
+        return 0 if node is None else self._first_of_node(node, subject)
+
+    def _first_of_node(self, node: SubjectNode, subject: bytes) -> int:
         if not node.first_exact:
             node.first = self.next_match(node.first, subject)
             node.first_exact = True
@@ -290,7 +291,7 @@ class LogReading:
         return 0
 
     def _near_time(self, segment: Segment, timestamp: int) -> int:
-        """The first sequence in a segment stored at or after `timestamp`; 0 if the tables have to be asked."""
+        """The first sequence in a segment stored at or after `timestamp`; 0: ask the tables."""
         points = segment.waypoints
         if points is None or segment.loaded or segment.times_fall or segment.last_timestamp < timestamp:
             return 0

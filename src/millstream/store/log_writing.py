@@ -91,10 +91,6 @@ class LogWriting(LogReading):
             self.with_headers += 1
         return seq
 
-    def count_of_newest(self) -> int:
-        """How many messages the subject has that was appended last; 0 if others were removed since."""
-        return self._last_node.count if self._last_node is not None else 0
-
     def skip_to(self, seq: int, timestamp: int) -> None:
         """Use up all sequences up to and including `seq` without storing anything."""
         if seq <= self.last_seq:
