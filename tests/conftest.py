@@ -9,21 +9,17 @@ configuration, and all tests that need a Spark session share one, in one worker.
 """
 
 import gc
-import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn
 
 import hypothesis
 import pytest
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
-from nats.js import JetStreamContext
 
 from millstream.base.build import pure_requested
 from millstream.testing import reference
 from millstream.testing.nursery import Nursery
-from millstream.testing.patience import PATIENCE_S
+from millstream.testing.patience import let_nats_py_wait
 from millstream.testing.reference import (
     ServerKind,
     ServerProcess,
@@ -35,6 +31,11 @@ _IDLE_SERVERS_KEPT = 12
 RERUNS_OF_REFERENCE = 2
 
 ServerFactory = Callable[..., ServerProcess]
+
+_SERVERS = pytest.StashKey[
+    dict[ServerProcess, int]
+]()  # those a test shares, and where their log was before it
+_LINES_SHOWN = 40
 
 # How long examples take says more about what else the machine does than about the code.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -64,17 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let nats-py wait as tests do: by itself it gives up after half a second, or one, or five."""
-    for function, name in (
-        (Client.request, "timeout"),
-        (Client.flush, "timeout"),
-        (Subscription.next_msg, "timeout"),
-        (JetStreamContext.__init__, "timeout"),
-    ):
-        names = list(inspect.signature(function).parameters)
-        given = list(function.__defaults__ or ())
-        given[names.index(name) - len(names)] = int(PATIENCE_S)
-        function.__defaults__ = tuple(given)
+    let_nats_py_wait()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -107,10 +98,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of tests and their modules are most of what the collector would look at, again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from looking at thousands of tests and their modules again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the shared servers of the test have logged meanwhile."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for server, position in item.stash.get(_SERVERS, {}).items():
+            report.sections.append(
+                (f"log of {server}", "\n".join(server.log.splitlines()[position:][-_LINES_SHOWN:]))
+            )
+    return report
 
 
 def _wants_spark(item: pytest.Item) -> bool:
@@ -189,9 +198,12 @@ def _server_pool(_nursery: None) -> Iterator[ServerPool]:
 
 
 @pytest.fixture
-def shared_server(server_kind: ServerKind, _server_pool: ServerPool) -> Iterator[ServerFactory]:
+def shared_server(
+    request: pytest.FixtureRequest, server_kind: ServerKind, _server_pool: ServerPool
+) -> Iterator[ServerFactory]:
     """Call it as ServerProcess, without the kind.  Others use the same server: leave it as it was."""
     used: dict[ServerProcess, int] = {}
+    request.node.stash[_SERVERS] = used
 
     def get(*arguments: str, **options: Any) -> ServerProcess:
         server = _server_pool.get(server_kind, *arguments, **options)

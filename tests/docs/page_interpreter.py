@@ -10,6 +10,8 @@ import sys
 import traceback
 import types
 
+from millstream.testing.patience import let_nats_py_wait
+
 
 def main() -> None:
     orders = os.fdopen(os.dup(0), "r")
@@ -18,6 +20,8 @@ def main() -> None:
     program = sys.modules["__main__"] = types.ModuleType("__main__")
     for line in orders:
         order = json.loads(line)
+        if "import nats" in order["text"]:
+            let_nats_py_wait()
         error = run(order["text"], order["page"], order["line"], program)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -32,7 +32,7 @@ ALL = tuple(COLUMNS)
 Row = dict[str, Any]
 _NOT_STORED = Err.STREAM_CREATE_FAILED.value[1]
 _numbers = itertools.count(1)
-_STARTS = 10
+STARTS = 10  # of a query, on a machine so busy that Spark does not wait for Python
 
 
 def run_to_end(start: Callable[[], Any], wait: Callable[[Any], None] | None = None) -> Any:
@@ -40,7 +40,7 @@ def run_to_end(start: Callable[[], Any], wait: Callable[[Any], None] | None = No
 
     It gives a Python process ten seconds to start.  Starting again is what `millstream pipeline` does.
     """
-    for _ in range(_STARTS):
+    for _ in range(STARTS):
         query = start()
         try:
             query.awaitTermination() if wait is None else wait(query)

@@ -1,5 +1,6 @@
 """Answers to requests keep a push consumer from sending too much, and can be acks at the same time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,65 +18,82 @@ def prepared(js: Scene, messages: int, **config: Any) -> None:
     js.consumer(**{"deliver_subject": "d", "flow_control": True, "idle_heartbeat": SECOND, **config})
 
 
-def until_status(js: Scene, passing: Heard | None = None) -> Heard:
-    """Note how many messages come before the next status, and that one; it is not `passing` once more."""
+def until(js: Scene, awaited: Callable[[Heard], bool]) -> Heard:
+    """Note how many messages come before the status that is awaited, and that one.
+
+    Others are passed over: how many heartbeats come meanwhile depends on how busy the machine is.
+    """
     count = 0
-    while not (heard := js.hear("d")[0]).status or (passing and str(heard) == str(passing)):
+    while not ((heard := js.hear("d")[0]).status and awaited(heard)):
         count += not heard.status
     js.note(f"{count} messages, then {heard}")
     return heard
 
 
+def until_request(js: Scene) -> Heard:
+    return until(js, lambda heard: heard.reply.startswith("$JS.FC.S.c."))
+
+
+def until_heartbeat(js: Scene, last: int, *, stalled: bool) -> Heard:
+    """Wait for a heartbeat that names the last delivery, and a request that was not answered or none."""
+    return until(
+        js,
+        lambda heard: (
+            heard.headers.get("Nats-Last-Consumer") == str(last)
+            and ("Nats-Consumer-Stalled" in heard.headers) == stalled
+        ),
+    )
+
+
 def test_a_request_comes_when_half_of_the_window_is_used(js: Scene) -> None:
     prepared(js, 12)
-    request = until_status(js)
-    assert request.reply.startswith("$JS.FC.S.c.")
-    until_status(js)
+    until_request(js)
+    until_heartbeat(js, 12, stalled=True)
     js.look()
 
 
 def test_delivery_stalls_until_the_request_is_answered(js: Scene) -> None:
     prepared(js, 40)
-    request = until_status(js)
-    stalled = until_status(js)
+    request = until_request(js)
+    stalled = until_heartbeat(js, 21, stalled=True)
     assert stalled.headers["Nats-Consumer-Stalled"] == request.reply
     js.look()
     js.send(request.reply)
-    second = until_status(js)
+    second = until_request(js)
     assert second.reply != request.reply
     js.send(second.reply, b"any payload")
-    until_status(js)
+    until_heartbeat(js, 40, stalled=False)
     js.look()
 
 
 def test_the_stalled_heartbeat_is_as_good_as_the_request(js: Scene) -> None:
     prepared(js, 40)
-    until_status(js)
-    stalled = until_status(js)
+    until_request(js)
+    stalled = until_heartbeat(js, 21, stalled=True)
     js.send(stalled.headers["Nats-Consumer-Stalled"])
-    until_status(js, passing=stalled)  # which comes every second until the answer is there
+    until_request(js)
 
 
 def test_only_the_open_request_can_be_answered(js: Scene) -> None:
     prepared(js, 40)
-    request = until_status(js)
+    request = until_request(js)
     js.send("$JS.FC.S.c.none")
     js.send(request.reply)
     js.send(request.reply)
-    second = until_status(js)
-    until_status(js)
+    second = until_request(js)
+    until_heartbeat(js, 40, stalled=True)
     js.send(request.reply)
-    until_status(js)
+    until_heartbeat(js, 40, stalled=True)
     js.send(second.reply)
-    until_status(js)
+    until_heartbeat(js, 40, stalled=False)
     js.look()
 
 
 def test_the_window_grows_with_every_answer(js: Scene) -> None:
     prepared(js, 120)
     for _ in range(3):
-        js.send(until_status(js).reply)
-    until_status(js)
+        js.send(until_request(js).reply)
+    until_heartbeat(js, 120, stalled=False)
     js.look()
 
 
@@ -89,23 +107,23 @@ def test_small_messages_need_no_request(js: Scene) -> None:
 
 def test_acks_are_needed_all_the_same(js: Scene) -> None:
     prepared(js, 12, ack_policy="explicit")
-    request = until_status(js)
+    request = until_request(js)
     js.send(request.reply)
-    until_status(js)
+    until_heartbeat(js, 12, stalled=False)
     js.look()
 
 
 def test_a_new_listener_has_to_answer_too(js: Scene) -> None:
     prepared(js, 40)
-    until_status(js)
+    until_request(js)
     # All of the window, before nobody listens.
     eventually(lambda: js.ask("CONSUMER.INFO.S.c")["delivered"]["consumer_seq"] == 21, "21 deliveries")
     js.leave("d")
     js.until(push_bound=False)
     js.listen("d")
-    stalled = until_status(js)
+    stalled = until_heartbeat(js, 21, stalled=True)
     js.send(stalled.headers["Nats-Consumer-Stalled"])
-    until_status(js)
+    until_request(js)
 
 
 # -- where the answer acknowledges ----------------------------------------------------------------
