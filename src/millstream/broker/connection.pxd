@@ -23,6 +23,7 @@ cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
 cdef bytes _ACK
+cdef bytes _DIRECT_GET
 cdef bytes _TRACE
 cdef str _READ
 cdef str _MADE

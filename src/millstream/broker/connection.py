@@ -49,6 +49,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
+_DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
 # Names of steps, for the watchdog.
@@ -327,11 +328,18 @@ class Connection(Subscriber):
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
             return self._find_ack_route(subject)
+        if subject.startswith(_DIRECT_GET) and self.space.mapping is None:
+            route = self.space.direct_route(subject)
+            if route is not None:
+                return route
         if not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.
             return self.space.route(self.space.mapping(subject))
+        route = self.space.crowd_route(subject)
+        if route is not None:
+            return route
         self._route = self.space.route(subject)
         return self._route
 

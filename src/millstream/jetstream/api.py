@@ -48,6 +48,7 @@ _LONG: Final = 64 * 1024  # bytes of an answer that is audited in a turn of its 
 _SECOND: Final = 1_000_000_000  # ns
 _PREFIX: Final = b"$JS.API."
 _OF_ARCHIVES: Final = ("STREAM.SNAPSHOT.*", "STREAM.RESTORE.*")
+# Streams and consumers listen for these themselves, if there are any that want to.
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
     "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
@@ -368,7 +369,7 @@ class Listening:
     ) -> None:
         self._world = world
         self._answer = answer
-        self._spared = None if everything else is_served_elsewhere
+        self._spared = () if everything else _NOT_SERVED
         self._handle: Any = None
 
     def start(self) -> None:
@@ -381,11 +382,6 @@ class Listening:
 
     def _receive(self, request: Request) -> None:
         self._answer(request.subject, request)
-
-
-def is_served_elsewhere(subject: bytes) -> bool:
-    """Whether streams and consumers listen for it themselves, if there are any that want to."""
-    return any(subject == prefix or subject.startswith(prefix + b".") for prefix in _NOT_SERVED)
 
 
 def find_endpoint(subject: bytes) -> tuple[str, str]:

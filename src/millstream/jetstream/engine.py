@@ -6,9 +6,11 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.budget import BUDGET
 from millstream.base.slices import Pieces
 from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
+_REST: Final = "dropping unused tables"
 _RESERVE_S: Final = 60.0  # between looks whether it is there
 
 
@@ -76,6 +79,7 @@ class Engine:
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""
+        BUDGET.set(self.options.memory_budget)
         store_folder.claim(self.options.store_dir)
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
@@ -98,12 +102,26 @@ class Engine:
         self._keep_reserve()
 
     def _keep_reserve(self) -> None:
-        """Take the room again that removals on a full disk needed, when there is some."""
+        """Take the room again that removals on a full disk needed, and drop tables that nobody uses."""
         for account in self.accounts.values():
             world = account.world
             world.run_in_worker(self._fill_reserve, lambda _: None)
+            rest = Sliced(self._rest())
+            world.in_turn(_REST, partial(self._rest_on, world, rest))
             self._reserve_timer = world.call_later(_RESERVE_S, self._keep_reserve)
             return
+
+    def _rest(self) -> Pieces[None]:
+        for account in list(self.accounts.values()):
+            for name in list(account.streams):
+                stream = account.streams.get(name)
+                if stream is not None:
+                    yield from stream.log.tables.rest()
+
+    def _rest_on(self, world: World, rest: Sliced[None]) -> int:
+        if not rest.step():
+            world.in_turn(_REST, partial(self._rest_on, world, rest))
+        return rest.items
 
     def _fill_reserve(self) -> None:
         self._reserve.fill()
@@ -114,6 +132,7 @@ class Engine:
         self.resources.max_memory = self.max_memory
         self.resources.max_store = self.max_file
         self.resources.erase_within_s = options.erase_within_s
+        BUDGET.set(options.memory_budget)
         for name in self.accounts.keys() - options.accounts.keys():
             self._disable(name)
         for name, account_options in options.accounts.items():

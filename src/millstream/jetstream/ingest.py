@@ -98,9 +98,14 @@ class Ingest:
 
     def _keep_limits(self, subject: bytes) -> None:
         """Have what is too much removed, now that a message of this subject was stored."""
-        if self.limit is not None and (
-            self.per_subject == 0 or self._log.count_of_newest() > self.per_subject
-        ):
+        if self.limit is None:
+            return
+        if self.per_subject > 0:
+            try:
+                self._log.keep_of_newest(self.per_subject)
+            except StoreError:
+                self.limit(subject)  # which tries again, and says what is wrong
+        else:
             self.limit(subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:

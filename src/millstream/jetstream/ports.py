@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
@@ -138,11 +139,13 @@ class World(Protocol):
         callback: Callable[[Request], None],
         queue: bytes | None = None,
         *,
-        spared: Callable[[bytes], bool] | None = None,
+        spared: tuple[bytes, ...] = (),
+        responder: Responder | None = None,
     ) -> Any:
         """Call back for every request on `subject` of a client, or by ``ask``; the handle is for ``release``.
 
-        Literal subjects that are `spared` are as if nobody listened for them here.
+        Subjects that are `spared`, and all below them, are as if nobody listened for them here.  A
+        `responder` may be asked first: the callback gets what it does not answer.
         """
 
     def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:

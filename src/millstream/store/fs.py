@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
+from millstream.store.positioned import read_at
 from millstream.store.reserve import Reserve
 
 # In one call.  For larger ones the kernel looks for large pieces of memory, which on virtual machines are
@@ -149,10 +150,10 @@ class RealFile:
             raise store_error("sync", self.path, error) from error
 
     def read(self, offset: int, size: int) -> bytes:
-        fd = self._descriptor("read")
         try:
-            return os.pread(fd, size, offset)
+            return read_at(self._fd, offset, size)
         except OSError as error:
+            self._descriptor("read")
             raise store_error("read", self.path, error) from error
 
     def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:

@@ -47,6 +47,9 @@ cdef class Log(LogWriting):
     cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
     @cython.locals(segment=Segment)
     cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
+    @cython.locals(node=SubjectNode, subject=bytes)
+    cpdef keep_of_newest(self, unsigned long long most)
+    @cython.locals(node=SubjectNode)
     cdef _discount(
         self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,
         bytes subject,

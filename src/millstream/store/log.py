@@ -63,6 +63,7 @@ class Log(LogWriting):
             self._seal(self._active)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         self.messages += segment.count
         self.record_bytes += segment.all_bytes
@@ -123,6 +124,13 @@ class Log(LogWriting):
             self.first_seq = after
         self._retire(segment)
         return True
+
+    def keep_of_newest(self, most: int) -> None:
+        """Take away the first messages of the subject that was appended last, until it has `most`."""
+        node, subject = self._last_node, self._last_subject
+        while node is not None and subject is not None and node.count > most:
+            if not self.remove(self._first_of_node(node, subject)):
+                return
 
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
@@ -244,7 +252,7 @@ class Log(LogWriting):
         if ordinal < 0:
             return False
         if not segment.loaded:
-            offset = self._stretch + record.start
+            offset = self._stretches.start + record.start
         elif self._look(segment, ordinal, record):
             offset = segment.offset_at(ordinal)
         else:
@@ -277,11 +285,15 @@ class Log(LogWriting):
         """Take a live message out of every count."""
         if has_headers:
             self.with_headers -= 1
-        self.index.discount(subject, seq)
+        node = self._last_node
+        if node is not None and node.count > 1 and subject == self._last_subject:
+            self.index.discount_node(node, seq)
+        else:
+            self.index.discount(subject, seq)
+            self._last_node = None
         if self.gone is not None:
             self.gone.append(seq)
         segment.mark_removed(ordinal, size)
-        self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
 
@@ -383,6 +395,7 @@ class Log(LogWriting):
         position = self.segments.index(segment)
         del self.segments[position]
         del self._bases[position]
+        self._latest = None
         segment.epoch += 1
         self.tables.drop(segment)
         self._last_node = None
@@ -446,6 +459,7 @@ class Log(LogWriting):
         self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
         _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
         segment.become(found)
+        self._latest = None
         for ordinal in range(segment.count):
             seq = segment.seq_at(ordinal)
             if seq in gone or seq < self.first_seq:
@@ -616,6 +630,7 @@ class Log(LogWriting):
     def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
         gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
         segment.become(fresh)
+        self._latest = None
         for ordinal in gone:
             segment.mark_removed(ordinal, segment.size_of(ordinal))
         self._work.unsummarized.append(segment)

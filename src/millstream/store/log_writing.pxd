@@ -35,7 +35,6 @@ cdef class LogWriting(LogReading):
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
         long long timestamp, int marks,
     ) except 0
-    cpdef Py_ssize_t count_of_newest(self) noexcept
     @cython.locals(segment=Segment)
     cpdef skip_to(self, unsigned long long seq, long long timestamp)
     @cython.locals(segment=Segment)

@@ -99,10 +99,6 @@ class LogWriting(LogReading):
             self.with_headers += 1
         return seq
 
-    def count_of_newest(self) -> int:
-        """How many messages the subject has that was appended last; 0 if others were removed since."""
-        return self._last_node.count if self._last_node is not None else 0
-
     def skip_to(self, seq: int, timestamp: int) -> None:
         """Use up all sequences up to and including `seq` without storing anything."""
         if seq <= self.last_seq:
@@ -139,6 +135,7 @@ class LogWriting(LogReading):
         segment = Segment(number, self.last_seq + 1)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         return segment
 
@@ -323,6 +320,7 @@ class LogWriting(LogReading):
         self._closed = True
         if self._commit is not None and self._commit.running:
             return
+        self.tables.drop_all()
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
             if not segment.held:
                 segment.close()

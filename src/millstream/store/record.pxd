@@ -71,4 +71,8 @@ cdef class Record:
     cpdef bytes headers(self)
     cpdef bytes payload(self)
 
+cpdef Py_ssize_t size_in(const unsigned char* p, Py_ssize_t at) noexcept
+@cython.locals(kind=int)
+cpdef unsigned long long seq_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
+cpdef long long time_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef long long _read_signed(const unsigned char* p, Py_ssize_t at) noexcept

@@ -285,6 +285,24 @@ class Record:
         return self.buf[self.body_start + self.header_size : self.body_start + self.body_size]
 
 
+def size_in(p: bytes, at: int) -> int:
+    """The size that the record at `at` says it has, of which four bytes must be there."""
+    return (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
+
+
+def seq_in(p: bytes, at: int, end: int) -> int:
+    """The sequence that a record at `at` says it has; 0 if it is or was no message.  Nothing is verified."""
+    if end - at < _HEADER_SIZE:
+        return 0
+    kind = p[at + 3] >> 4
+    return read_little(p, at + 8, 8) if kind <= _HEADERS or kind == _ERASED else 0
+
+
+def time_in(p: bytes, at: int, end: int) -> int:
+    """The time that a record at `at` says it has, 0 if it is cut.  Nothing is verified."""
+    return _read_signed(p, at + 16) if end - at >= _HEADER_SIZE else 0
+
+
 def _read_signed(p: bytes | bytearray, at: int) -> int:
     if cython.compiled:
         return read_little(p, at, 8)  # the type says the rest

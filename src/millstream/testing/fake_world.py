@@ -24,6 +24,7 @@ from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame, make_frame
 from millstream.protocol.replies import Replies
@@ -252,11 +253,17 @@ class FakeWorld:
         callback: Callable[[Request], None],
         queue: bytes | None = None,
         *,
-        spared: Callable[[bytes], bool] | None = None,
+        spared: tuple[bytes, ...] = (),
+        responder: Responder | None = None,
     ) -> Any:
         def call(request: Request) -> None:
-            if spared is None or not spared(request.subject):
-                callback(request)
+            if (request.subject + b".").startswith(tuple(each + b"." for each in spared)):
+                return
+            if responder is not None and request.reply and not request.headers:
+                frame = make_frame(request.reply, None, request.payload)
+                if responder.respond(request.subject, frame, self.outlet(request.reply)):
+                    return
+            callback(request)
 
         entry = (subject, call)
         self._services.append(entry)
