@@ -106,8 +106,7 @@ class Engine:
         for account in self.accounts.values():
             world = account.world
             world.run_in_worker(self._fill_reserve, lambda _: None)
-            rest = Sliced(self._rest())
-            world.in_turn(_REST, partial(self._rest_on, world, rest))
+            world.in_slices(_REST, self._rest())
             self._reserve_timer = world.call_later(_RESERVE_S, self._keep_reserve)
             return
 
@@ -117,11 +116,6 @@ class Engine:
                 stream = account.streams.get(name)
                 if stream is not None:
                     yield from stream.log.tables.rest()
-
-    def _rest_on(self, world: World, rest: Sliced[None]) -> int:
-        if not rest.step():
-            world.in_turn(_REST, partial(self._rest_on, world, rest))
-        return rest.items
 
     def _fill_reserve(self) -> None:
         self._reserve.fill()
