@@ -218,7 +218,9 @@ def test_open_files_are_bounded_and_a_system_without_any_is_survived(monkeypatch
 
 def test_a_message_of_an_even_stretch_is_read_alone() -> None:
     class Sizes(MemoryFileSystem):
-        read_sizes: list[int] = []
+        def __init__(self) -> None:
+            super().__init__()
+            self.read_sizes: list[int] = []
 
         def open(self, path: str, *, create: bool) -> MemoryFile:
             file = super().open(path, create=create)
