@@ -20,9 +20,7 @@ def options(folder: Path, text: str) -> ServerOptions:
     return load(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("", 64 * MIB), ("millstream { memory_budget: 16MB }", 16 * MIB)]
-)
+@pytest.mark.parametrize(("text", "size"), [("", 64 * MIB), ("millstream { memory_budget: 16MB }", 16 * MIB)])
 def test_it_is_a_size(tmp_path: Path, text: str, size: int) -> None:
     assert options(tmp_path, text).jetstream.memory_budget == size
 
