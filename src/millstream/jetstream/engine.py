@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from millstream import BUILD
+from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
 from millstream.store.filters import flags_between, is_literal
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from millstream.store.segment import Segment
 
 # Messages of a piece; each costs a hundred lines of Python if they are interpreted.
-STRETCH: Final = 1024 if BUILD == "compiled" else 24
-_SUBJECTS: Final = 1024 if BUILD == "compiled" else 128  # that are compared with a pattern in a piece
+STRETCH: Final = 24 if pure_requested() else 1024
+_SUBJECTS: Final = 128 if pure_requested() else 1024  # that are compared with a pattern in a piece
 _COUNTED: Final = 256  # subjects of a piece that is only counted
 
 

@@ -2,43 +2,31 @@ cimport cython
 
 from millstream.store.record cimport RecordBuffer, seal_records
 
-cdef extern from *:
-    """
-    #include <fcntl.h>
-    #include <sys/stat.h>
-    #include <sys/statvfs.h>
+cdef extern from "<fcntl.h>" nogil:
+    int FALLOC_FL_KEEP_SIZE
+    int fallocate(int descriptor, int mode, long long start, long long size)
 
-    static long long allocated_bytes(int descriptor) {
-        struct stat found;
-        return fstat(descriptor, &found) < 0 ? -1 : (long long)found.st_blocks * 512;
-    }
+cdef extern from "<sys/stat.h>" nogil:
+    cdef struct FileFacts "stat":
+        long long st_blocks
+    int fstat(int descriptor, FileFacts* found)
 
-    static long long free_bytes(int descriptor) {
-        struct statvfs found;
-        return fstatvfs(descriptor, &found) < 0 ? -1 : (long long)found.f_bavail * (long long)found.f_frsize;
-    }
-
-    static int allocate_blocks(int descriptor, long long start, long long size) {
-    #ifdef FALLOC_FL_KEEP_SIZE
-        return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, start, size);
-    #else
-        return -1;
-    #endif
-    }
-    """
-    long long allocated_bytes(int descriptor) noexcept nogil
-    long long free_bytes(int descriptor) noexcept nogil
-    int allocate_blocks(int descriptor, long long start, long long size) noexcept nogil
+cdef extern from "<sys/statvfs.h>" nogil:
+    cdef struct DiskFacts "statvfs":
+        long long f_bavail
+        long long f_frsize
+    int fstatvfs(int descriptor, DiskFacts* found)
 
 cdef unsigned char _GO_BYTE
 cdef Py_ssize_t _PIECE
 cdef long long _SMALL_FILE
 cdef long long _MOST_AHEAD
 cdef long long _FULL_DISK
+cdef long long _BLOCK
 
 @cython.locals(base="long long", size="long long", room="long long")
 cpdef allocate_ahead(int descriptor, RecordBuffer buffer)
-@cython.locals(end="long long", ahead="long long")
+@cython.locals(end="long long", ahead="long long", file=FileFacts, disk=DiskFacts)
 cdef void _allocate(int descriptor, long long base, long long size, long long room) noexcept nogil
 
 @cython.final

@@ -29,9 +29,10 @@ if cython.compiled:
 else:
     from millstream.store.record import seal_records
 
-    allocated_bytes: Any = None  # of the system: see the .pxd
-    free_bytes: Any = None
-    allocate_blocks: Any = None
+    fallocate: Any = None  # of the system, see the .pxd
+    fstat: Any = None
+    fstatvfs: Any = None
+    FALLOC_FL_KEEP_SIZE: Any = None
 
 from millstream.store.fs import WRITE_BYTES
 
@@ -45,6 +46,7 @@ _IO_ERROR: Final = 5  # EIO
 _PIECE = WRITE_BYTES
 _SMALL_FILE = 64 * 1024  # bytes; a file that is smaller gets blocks as it needs them
 _MOST_AHEAD = 4 * 1024 * 1024
+_BLOCK = 512  # bytes, in which stat counts
 _FULL_DISK = 1024 * 1024 * 1024  # with less free, what is there is left to whoever writes
 
 
@@ -60,11 +62,16 @@ def allocate_ahead(descriptor: int, buffer: RecordBuffer) -> None:
 
 def _allocate(descriptor: int, base: int, size: int, room: int) -> None:
     """Allocate at most a quarter of the file ahead, and nothing on a full disk."""
+    file: Any
+    disk: Any
     if cython.compiled:
         end = base + size
+        if end < _SMALL_FILE or fstat(descriptor, cython.address(file)) or file.st_blocks * _BLOCK >= end:  # noqa: F821
+            return
+        if fstatvfs(descriptor, cython.address(disk)) or disk.f_bavail * disk.f_frsize <= _FULL_DISK:  # noqa: F821
+            return
         ahead = min(min(end // 4, _MOST_AHEAD), room)
-        if end >= _SMALL_FILE and allocated_bytes(descriptor) < end and free_bytes(descriptor) > _FULL_DISK:
-            allocate_blocks(descriptor, base, size + ahead)
+        fallocate(descriptor, FALLOC_FL_KEEP_SIZE, base, size + ahead)
 
 
 class DiskWriter:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from millstream.store.filters import bounds, wanted_subjects
 from millstream.store.fs import FileSystem
@@ -23,6 +24,9 @@ from millstream.store.record import WHOLE, Record
 from millstream.store.segment import Segment
 from millstream.store.stretches import LOST, NOT_THERE, Stretches
 from millstream.store.tables import Tables
+
+if TYPE_CHECKING:
+    from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
 
 _WHOLE = WHOLE
 _NOT_THERE = NOT_THERE
