@@ -111,7 +111,7 @@ def test_plain_passwords_are_warned_about(shared_server: ServerFactory, config: 
 def test_the_start_says_whether_tls_is_required(shared_server: ServerFactory, papers: Papers) -> None:
     required, available = papers.tls(), papers.tls() + "allow_non_tls: true"
     # Other tests share these servers, and what they refuse is told in the same log.
-    at_start = "for client connections|Handshake First"
+    at_start = "TLS (required|available)|Handshake First"
     assert lines(shared_server(config=required), at_start) == ["[INF] TLS required for client connections"]
     assert lines(shared_server(config=available), at_start) == ["[INF] TLS available for client connections"]
     first = shared_server(config=papers.tls("handshake_first: true"))
