@@ -7,7 +7,7 @@
             max_clients: 32
         }
         erase_within: "2m"               # how long removed messages may stay on disk, at least 1s
-        memory_budget: 64MB              # for tables of the store and other memory it could do without
+        memory_budget: 64MB              # for tables of the store, which it can read again
     }
 
 `arrow: false` switches the endpoint off.

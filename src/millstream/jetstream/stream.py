@@ -287,12 +287,19 @@ class Stream:
         resources.unwritten += unwritten - self._unwritten
         self._unwritten = unwritten
         if resources.flooded:
-            self.ingest.hold = self.world.hold_publisher
+            self.ingest.hold = self._hold
         else:
             self.ingest.hold = None
             self.world.release_publishers()
             if resources.unwritten == 0:
                 drop_large_spares()
+
+    def _hold(self) -> None:
+        """Hold whoever publishes, unless other streams have been written since this one was weighed."""
+        if self.account.resources.flooded:
+            self.world.hold_publisher()
+        else:
+            self.ingest.hold = None
 
     def commit_durable(self) -> None:
         """Set aside what waited for the commit: the next may begin before publishers are answered."""

@@ -267,6 +267,27 @@ def test_bytes_of_all_streams_count_for_holding_publishers() -> None:
     assert site.account.resources.unwritten == 0
 
 
+def test_a_stream_that_was_weighed_in_a_flood_holds_nobody_after_it() -> None:
+    """Nobody would release a publisher whose message, as a duplicate, is not written."""
+    site = Site(resources=Resources(max_unwritten=200))
+    site.create()
+    site.create(name="T", subjects=["t.>"])
+    jobs = hold_workers(site)
+    for _ in range(6):
+        site.world.send(b"s.a", bytes(20))
+        site.world.settle()
+    for _ in range(2):
+        site.world.send(b"t.a", bytes(20))
+        site.world.settle()
+    assert site.world.held, "T was weighed while too much of S waits"
+    site.ask("STREAM.DELETE.S")
+    assert not site.account.resources.flooded
+    assert site.world.held == 0
+    site.world.send(b"t.a", bytes(20))
+    assert site.world.held == 0
+    finish(jobs)
+
+
 @pytest.mark.parametrize("end", ["the disk fails", "the stream is deleted"])
 def test_publishers_are_released_when_nothing_more_will_be_written(end: str) -> None:
     site = Site(resources=Resources(max_unwritten=100))
