@@ -352,6 +352,158 @@ def consumer_in_the_middle(site: Site, size: int, kept: contextlib.ExitStack) ->
     return lambda: site.ask("CONSUMER.DURABLE.CREATE.S.d", body)
 
 
+def _fill_subjects(site: Site, size: int, **config: Any) -> None:
+    """A stream with a message for each of so many subjects."""
+    _stream(site, "S", ["s.*"], **config)
+    _fill(site, size, lambda number: f"s.{number}")
+
+
+def purge_all_subjects(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _fill_subjects(site, size)
+    return lambda: site.ask("STREAM.PURGE.S")
+
+
+def purge_half_of_subjects(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _fill_subjects(site, size)
+    return lambda: site.ask("STREAM.PURGE.S", {"keep": size // 2})
+
+
+def purge_wildcard(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _fill_subjects(site, size)
+    return lambda: site.ask("STREAM.PURGE.S", {"filter": "s.*", "keep": 1000})
+
+
+def lower_limit_of_subjects(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"])
+    _fill(site, size, lambda number: f"s.{number % (size // 8 + 1)}")
+    config = {"name": "S", "subjects": ["s.*"], "max_msgs_per_subject": 1}
+    return lambda: site.ask("STREAM.UPDATE.S", config)
+
+
+def lower_bytes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"])
+    _fill(site, size, lambda number: f"s.{number % 10}")
+    config = {"name": "S", "subjects": ["s.*"], "max_bytes": 100_000}
+    return lambda: site.ask("STREAM.UPDATE.S", config)
+
+
+def rollup(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"], allow_rollup_hdrs=True)
+    _fill(site, size, lambda number: f"s.{number % 10}")
+    return lambda: _publish(site, "s.1", "Nats-Rollup: all")
+
+
+def _publish(site: Site, subject: str, header: str) -> None:
+    """Publish one message with a header and wait for its answer."""
+    block = f"NATS/1.0\r\n{header}\r\n\r\n".encode()
+    with dial(site.address, greeting=b"SUB _INBOX.p 1\r\n") as connection:
+        connection.sendall(
+            b"HPUB %b _INBOX.p %d %d\r\n%bx\r\n" % (subject.encode(), len(block), len(block) + 1, block)
+        )
+        answer = _message(connection)
+    if b'"error"' in answer:
+        raise WireError(f"cannot publish: {answer!r}")
+
+
+def consumer_of_lasts(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _fill_subjects(site, size)
+    config = {
+        "durable_name": "d",
+        "ack_policy": "explicit",
+        "deliver_policy": "last_per_subject",
+        "filter_subject": "s.*",
+    }
+    return lambda: site.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": config})
+
+
+def _consumer(site: Site, name: str, **config: Any) -> None:
+    body = {"stream_name": "S", "config": {"durable_name": name, "ack_policy": "explicit", **config}}
+    site.ask(f"CONSUMER.DURABLE.CREATE.S.{name}", body)
+
+
+def interest_goes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """One of two consumers goes, and half of the messages with it."""
+    _stream(site, "S", ["s.*"], retention="interest")
+    _consumer(site, "all")
+    _consumer(site, "one", filter_subject="s.1")
+    _fill(site, size, lambda number: f"s.{number % 2}")
+    return lambda: site.ask("CONSUMER.DELETE.S.all")
+
+
+def last_interest_goes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"], retention="interest")
+    _consumer(site, "all")
+    _fill(site, size, lambda number: f"s.{number}")
+    return lambda: site.ask("CONSUMER.DELETE.S.all")
+
+
+def work_queue_goes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"], retention="workqueue")
+    _consumer(site, "all")
+    _fill(site, size, lambda number: f"s.{number % 10}")
+    return lambda: site.ask("CONSUMER.DELETE.S.all")
+
+
+def retention_changes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    _stream(site, "S", ["s.*"])
+    _consumer(site, "one", filter_subject="s.1")
+    _fill(site, size, lambda number: f"s.{number % 2}")
+    config = {"name": "S", "subjects": ["s.*"], "retention": "interest"}
+    return lambda: site.ask("STREAM.UPDATE.S", config)
+
+
+def subjects_change(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """A stream that has many subjects in its configuration gets others."""
+    _stream(site, "S", [f"s.{number}" for number in range(size)])
+    config = {"name": "S", "subjects": [f"t.{number}" for number in range(size)]}
+    return lambda: site.ask("STREAM.UPDATE.S", config)
+
+
+def consumer_with_filters(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """A consumer with many filters is made."""
+    _stream(site, "S", ["s.*"])
+    _fill(site, 100 * size, lambda number: f"s.{number % (2 * size)}")
+    filters = [f"s.{number}" for number in range(size)]
+    return lambda: _consumer(site, "d", filter_subjects=filters)
+
+
+def purge_with_consumers(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """A stream with many consumers is purged, and takes a message that displaces another."""
+    _stream(site, "S", ["s.*"], max_msgs=100_000)
+    with dial(site.address, greeting=b"SUB _INBOX.c 1\r\n") as connection:
+        for number in range(size):
+            config = {"durable_name": f"d{number}", "ack_policy": "explicit"}
+            body = json.dumps({"stream_name": "S", "config": config}).encode()
+            subject = b"$JS.API.CONSUMER.DURABLE.CREATE.S.d%d" % number
+            connection.sendall(b"PUB %b _INBOX.c %d\r\n%b\r\n" % (subject, len(body), body))
+            if b'"error"' in _message(connection):
+                raise WireError("cannot create a consumer")
+    _fill(site, 100_000, lambda number: f"s.{number % 10}")
+
+    def operate() -> None:
+        _fill(site, 10, lambda number: "s.1")
+        site.ask("STREAM.PURGE.S", {"keep": 1000})
+
+    return operate
+
+
+def expiry(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """Messages expire by age under a steady flow."""
+    _stream(site, "S", ["s.*"], max_age=1_000_000_000, duplicate_window=1_000_000_000)
+    return lambda: _fill(site, size, lambda number: f"s.{number % 10}")
+
+
+def object_goes(site: Site, size: int, kept: contextlib.ExitStack) -> Callable[[], object]:
+    """An object of so many chunks of 128 KiB is deleted."""
+    _stream(site, "S", ["s.*"])
+    body = b"x" * 131_072
+    with dial(site.address, greeting=b"SUB _INBOX.o 1\r\n") as connection:
+        for _ in range(size):
+            connection.sendall(b"PUB s.1 _INBOX.o %d\r\n%b\r\n" % (len(body), body))
+            _message(connection)
+    return lambda: site.ask("STREAM.PURGE.S", {"filter": "s.1"})
+
+
 # -- rows: clients --------------------------------------------------------------------------------
 
 
@@ -392,6 +544,22 @@ ROWS: Final[dict[str, tuple[Row, int]]] = {
     "lower-limit": (lower_limit, 1_000_000),
     "delete-stream": (delete_stream, 1_000_000),
     "consumer-middle": (consumer_in_the_middle, 1_000_000),
+    "purge-all-subjects": (purge_all_subjects, 1_000_000),
+    "purge-half-subjects": (purge_half_of_subjects, 1_000_000),
+    "purge-wildcard": (purge_wildcard, 1_000_000),
+    "purge-with-consumers": (purge_with_consumers, 5_000),
+    "lower-limit-of-subjects": (lower_limit_of_subjects, 1_000_000),
+    "lower-bytes": (lower_bytes, 1_000_000),
+    "rollup": (rollup, 1_000_000),
+    "consumer-lasts": (consumer_of_lasts, 1_000_000),
+    "consumer-filters": (consumer_with_filters, 5_000),
+    "interest-goes": (interest_goes, 1_000_000),
+    "last-interest-goes": (last_interest_goes, 1_000_000),
+    "work-queue-goes": (work_queue_goes, 1_000_000),
+    "retention-changes": (retention_changes, 1_000_000),
+    "subjects-change": (subjects_change, 5_000),
+    "expiry": (expiry, 1_000_000),
+    "object-goes": (object_goes, 1_000),
     "subscriber-leaves": (subscriber_leaves, 250_000),
     "connections-close": (connections_close, 5_000),
 }

@@ -1,7 +1,6 @@
 """A stream to read on either kind of server, and clients that come back quickly."""
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -10,14 +9,15 @@ import pytest_asyncio
 from client_kit import Connect, Lab, connect_quickly
 
 from millstream.client import Client
+from millstream.testing.garbage import garbage_collected
 from millstream.testing.reference import ServerProcess
 
 
 @pytest.fixture(autouse=True)
 def _library_may_stumble(stray_loop_exceptions: list[str]) -> Iterator[None]:
     """Forgive nats-py an error at the end of an attempt to reconnect that another one has overtaken."""
-    yield
-    gc.collect()  # such an error is told when its task is forgotten, and shall be in the test it belongs to
+    with garbage_collected():
+        yield
     stray_loop_exceptions[:] = [
         text
         for text in stray_loop_exceptions

@@ -1,7 +1,6 @@
 """What applications do with a client library: requests, drains, reconnects."""
 
 import asyncio
-import gc
 import signal
 from collections.abc import AsyncIterator, Iterator
 
@@ -10,6 +9,7 @@ import pytest
 from compat_kit import NatsConnection, ServerFactory, library, nkey_user
 from nats.aio.msg import Msg
 
+from millstream.testing.garbage import garbage_collected
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
@@ -22,8 +22,8 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def leave_no_garbage_to_other_tests() -> Iterator[None]:
-    yield
-    gc.collect()
+    with garbage_collected():
+        yield
 
 
 @pytest.fixture

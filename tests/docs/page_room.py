@@ -22,6 +22,7 @@ from page_blocks import ROOT, Block, Command, PageError, as_pattern, commands, i
 from page_configurations import CHECKS, make_etc
 from page_processes import BlockFailed, Interpreter, Shell, wait_for
 
+from millstream.spark.pipeline.session import python_environment
 from millstream.testing.ports import free_ports
 
 # What `make run` listens on; and ports that pages give to servers of their own.
@@ -37,6 +38,7 @@ SKIPPED: Final = {
     "git": "it needs the network",
 }
 _LINKS: Final = ("examples", "benchmarks", "tests", "src", "Makefile", "pyproject.toml")
+_STARTS: Final = 10
 _UNWANTED: Final = ("NATS_", "PYSPARK_", "SPARK_", "PYTHON", "VIRTUAL_ENV", "LOG_", "CONFIG_FILE")
 
 
@@ -68,6 +70,7 @@ class Room:
             "LC_ALL": "C.UTF-8",
             "NATS_URL": f"nats://127.0.0.1:{self.ports[NATS]}",  # where a reader's server is by default
             "SPARK_LOCAL_IP": "127.0.0.1",
+            **python_environment("local[2]"),
             # The programs are short: compiling them well costs more than it saves.
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx1g",
         }
@@ -187,6 +190,16 @@ class Visit:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self._placed(block.text))
 
+    def _run_patiently(self, interpreter: Interpreter, block: Block) -> str:
+        """Run a block, and again if Spark did not wait for Python: it gives a worker ten seconds to start."""
+        for _ in range(_STARTS):
+            try:
+                return interpreter.run(self._placed(block.text), self._page, block.line)
+            except BlockFailed as error:
+                if "Python worker failed to connect back" not in str(error):
+                    raise
+        raise BlockFailed("Spark has not waited for Python again and again")
+
     def _execute(self, block: Block) -> None:
         if "continues" not in block.marks:
             self._programs.close()
@@ -194,7 +207,7 @@ class Visit:
             self._interpreter = Interpreter(self._room.folder, self._room.environment, notes)
             self._programs.callback(self._interpreter.close)
         assert self._interpreter is not None, "there is no program that the block could continue"
-        printed = self._interpreter.run(self._placed(block.text), self._page, block.line)
+        printed = self._run_patiently(self._interpreter, block)
         expected = block.output
         self._compare(
             f"{block.place}: the program",

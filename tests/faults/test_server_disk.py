@@ -209,26 +209,36 @@ def test_a_failing_sync_is_an_error_for_publishers_until_it_works(
         assert caller.state("new")["messages"] == 0
 
 
-def test_a_disk_that_cannot_be_read_costs_neither_connections_nor_messages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.pread
-    broken: list[bool] = []
+@contextlib.contextmanager
+def unreadable(folder: Path) -> Iterator[None]:
+    """Let every read of the open files below `folder` fail, in this process; they can still be written."""
+    kept: dict[int, int] = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            path = Path(os.readlink(f"/proc/self/fd/{name}"))
+            if path.is_relative_to(folder) and path.is_file():
+                kept[int(name)] = os.dup(int(name))
+                blind = os.open(path, os.O_WRONLY)
+                os.dup2(blind, int(name))
+                os.close(blind)
+    assert kept, "no file is open"
+    try:
+        yield
+    finally:
+        for number, sighted in kept.items():
+            os.dup2(sighted, number)
+            os.close(sighted)
 
-    def pread(fd: int, size: int, offset: int) -> bytes:
-        if broken:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(fd, size, offset)
 
-    monkeypatch.setattr(os, "pread", pread)
+def test_a_disk_that_cannot_be_read_costs_neither_connections_nor_messages(tmp_path: Path) -> None:
     kept: dict[int, bytes] = {}
     with BlockingServer(store_dir=tmp_path) as server, Caller(server.port) as caller:
         caller.create("read")
         publish_until(caller, "read.a", b"x", error=False, kept=kept)
-        broken.append(True)
-        assert caller.read("read") == {}
-        assert caller.ask("STREAM.MSG.GET.read", {"seq": 1})["error"]["err_code"] == 10037  # as nats-server
-        assert caller.state("read")["messages"] == 1
-        broken.clear()
+        with unreadable(tmp_path / "jetstream"):
+            assert caller.read("read") == {}
+            answer = caller.ask("STREAM.MSG.GET.read", {"seq": 1})
+            assert answer["error"]["err_code"] == 10037  # as nats-server
+            assert caller.state("read")["messages"] == 1
         check_kept(caller, "read", kept)
         assert caller.state("read").get("lost") is None

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from store_scenario import Life, read_all
 
+from millstream.store import commit
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 
@@ -52,6 +53,32 @@ def test_a_power_cut_at_every_operation_loses_nothing_committed(keep: Keep, bloc
             life.open()
             assert read_all(life.log) == before
             assert life.log.last_seq == life.last_seq
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_a_power_cut_between_the_header_of_a_file_and_a_large_commit_loses_nothing(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_MOST_COPIED", 0)  # every commit is a large one
+    total = operations(0)
+    assert total > TOTAL[0]
+    for cut in range(1, total + 1):
+        fs = CrashFileSystem()
+        fs.cut_power_at(cut)
+        life = Life(fs)
+        with pytest.raises(PowerCut):
+            life.run()
+        life.fs = fs.crash(keep, Random(cut))
+        life.open()
+        life.check(life.log)
+        if keep is not Keep.SECTORS:
+            assert life.log.losses.damages == [], f"a crash at {cut} looks like damage"
+        life.put(3)
+        life.commit()
+        before = read_all(life.log)
+        life.log.close()
+        life.open()
+        assert read_all(life.log) == before
 
 
 @either

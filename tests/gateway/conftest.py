@@ -1,6 +1,5 @@
 """A gateway in front of either kind of server, and a stream behind it."""
 
-import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,14 +9,15 @@ import pytest_asyncio
 from gateway_kit import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
 from millstream.gateway.settings import Settings
+from millstream.testing.garbage import garbage_collected
 from millstream.testing.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_to_the_loop(stray_loop_exceptions: list[str]) -> Iterator[None]:
-    """Errors of forgotten tasks are told when they are collected: in the test they belong to."""
-    yield
-    gc.collect()
+    """Errors of forgotten tasks are told in the test they belong to."""
+    with garbage_collected():
+        yield
 
 
 @pytest.fixture

@@ -13,10 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic
 
 from millstream.base.errors import MillstreamError
-from millstream.base.slices import Pieces, Result, Sliced
-
-# Calls a slice of the work of this name when those that wait now have been called (see ``broker.turns``).
-InTurn = Callable[[str, Callable[[], int]], None]
+from millstream.base.slices import InSlices, Pieces, Result, Sliced
 
 _MOST_BEGUN: Final = 16  # that had their first slice and wait for the others
 
@@ -28,8 +25,10 @@ class Unwanted(MillstreamError):
 class Lane:
     """Work of one kind."""
 
-    def __init__(self, in_turn: InTurn, now: Callable[[], float], *, width: int, most_waiting: int) -> None:
-        self._in_turn = in_turn
+    def __init__(
+        self, in_slices: InSlices, now: Callable[[], float], *, width: int, most_waiting: int
+    ) -> None:
+        self._in_slices = in_slices
         self._now = now
         self._width = width
         self._most = width + most_waiting
@@ -68,12 +67,12 @@ class Lane:
     def _begin_new(self) -> None:
         if self._new and not self._beginning and len(self._begun) < _MOST_BEGUN:
             self._beginning = True
-            self._in_turn(self._new[0].name, self._first_step)
+            self._in_slices(self._new[0].name, self._first_slice())
 
-    def _first_step(self) -> int:
+    def _first_slice(self) -> Pieces[None]:
         self._beginning = False
         if not self._new:
-            return 0  # it was dropped
+            return  # it was dropped
         work = self._new.popleft()
         if not work.step():
             if len(self._active) < self._width:
@@ -81,18 +80,17 @@ class Lane:
             else:
                 self._begun.append(work)
         self._begin_new()
-        return work.items
+        yield work.items
 
     def _activate(self, work: LongWork[Any]) -> None:
         self._active.add(work)
-        self._in_turn(work.name, lambda: self._next_step(work))
+        self._in_slices(work.name, self._other_slices(work))
 
-    def _next_step(self, work: LongWork[Any]) -> int:
-        if work.step():
-            self.ended(work)
-        else:
-            self._in_turn(work.name, lambda: self._next_step(work))
-        return work.items
+    def _other_slices(self, work: LongWork[Any]) -> Pieces[None]:
+        while not work.step():
+            yield work.items
+        self.ended(work)
+        yield work.items
 
     def ended(self, work: LongWork[Any]) -> None:
         """Let the next one begin."""

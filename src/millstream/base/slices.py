@@ -1,18 +1,23 @@
 """Long work cut into slices, so that nobody waits for the whole of it.
 
 The work is a generator that yields, after every small piece, how many items the piece had, and returns its
-result.  ``Sliced.step`` runs pieces until a slice is full: so many items, or so much time.  Who calls the
-next step, and when, is not decided here.
+result.  ``Sliced.step`` runs pieces until a slice is full: so many items, or so much time.
+
+Every long work of the event loop is made of this.  ``Turns.in_slices`` does it, one slice in a round of the
+loop; a ``Lane`` adds a result, a bound, and an order to work that clients ask for; ``finish`` is for those
+who hold nobody up.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Result = TypeVar("Result")
 Pieces = Generator[int, None, Result]
+# Does the work of this name, one slice after the other, in turn with all other work.
+InSlices = Callable[[str, "Pieces[Any]"], None]
 
 MOST_ITEMS: Final = 1024  # of a slice; a piece may exceed it by what it has itself
 SLICE_S: Final = 0.0015  # no piece is begun later in a slice

@@ -53,7 +53,8 @@ class SortedPage(Generic[Item]):
     def chunks(self) -> Iterator[list[Item]]:
         """The page, some items at a time; to be asked for once, when all items were added."""
         passed = 0
-        for bucket in self._buckets:
+        for number, bucket in enumerate(self._buckets):
+            self._buckets[number] = []  # freed by and by: a million items at once take many milliseconds
             bucket.sort()
             start = max(self._offset - passed, 0)
             end = None if self._end is None else self._end - passed

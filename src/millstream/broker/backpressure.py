@@ -4,6 +4,8 @@ Bytes that the kernel does not take stay in the transport.  Three rules apply to
 reference's: more than `max_pending` closes the receiver at once; a backlog that does not drain
 within `write_deadline` closes it too; and a sender whose receivers are three quarters full is
 not read from for a few milliseconds, which is often enough to let them catch up.
+
+A sender whose messages wait for the disk, as too many do, is not read from until some are written.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Backpressure:
         self._gone = 0  # bytes that had gone when it was set
         self._timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._held = False
 
     def pending(self) -> int:
         """Bytes the peer has not taken yet."""
@@ -73,6 +76,19 @@ class Backpressure:
         connection.transport.pause_reading()
         self._stall_timer = connection.broker.turns.later(_STALL_S, self._resume)
 
+    def hold(self) -> None:
+        """Do not read from this sender until ``release``: what it published waits for the disk."""
+        connection = self._connection
+        if connection.closed or connection.suspended or self._held:
+            return
+        self._held = True
+        connection.tick.held.append(connection)
+        connection.transport.pause_reading()
+
+    def release(self) -> None:
+        self._held = False
+        self._read_again()
+
     def end(self) -> None:
         """Stop for good and let go of the connection, so that reference counting can free both."""
         self.drained()
@@ -84,12 +100,15 @@ class Backpressure:
     @property
     def stalled(self) -> bool:
         """Whether this sender is paused now."""
-        return self._stall_timer is not None
+        return self._held or self._stall_timer is not None
 
     def _resume(self) -> None:
         self._stall_timer = None
+        self._read_again()
+
+    def _read_again(self) -> None:
         connection = self._connection
-        if not (connection.closed or connection.suspended or connection.waiting):
+        if not (connection.closed or connection.suspended or connection.waiting or self.stalled):
             connection.transport.resume_reading()
 
     def _arm(self) -> None:

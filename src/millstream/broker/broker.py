@@ -22,7 +22,6 @@ from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import Authenticator
 from millstream.broker.backpressure import Backpressure
-from millstream.broker.chores import Chores
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
@@ -78,7 +77,6 @@ class Broker:
         self.now = loop.time
         self.tick = Tick(watchdog or Watchdog(), clock)
         self.turns = Turns(loop, self.tick)
-        self.chores = Chores(self.turns, clock)
         self.departures = Departures(self)
         self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
@@ -395,7 +393,7 @@ class Broker:
     def _clear(self) -> None:
         """Take everything apart that the garbage collector does not see; see ``base.untracked``."""
         self.departures.finish()
-        self.chores.clear()
+        self.turns.drop_slices()
         for account in self.accounts.values():
             account.space.clear()
         for closed in self.closed:

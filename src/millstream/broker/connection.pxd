@@ -15,6 +15,7 @@ cdef int _UNSUB
 cdef double _SLICE_S
 cdef Py_ssize_t _LOOK_EVERY
 cdef Py_ssize_t _REQUEST_WORK
+cdef int _BYTES_SHIFT
 cdef Py_ssize_t _OPERATION_WORK
 cdef Py_ssize_t _FLUSH_AT
 cdef Py_ssize_t _SPARE_BUFFERS
@@ -22,6 +23,7 @@ cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
 cdef bytes _ACK
+cdef bytes _DIRECT_GET
 cdef bytes _TRACE
 cdef str _READ
 cdef str _MADE
@@ -35,9 +37,13 @@ cdef class Tick:
     cdef list _dirty
     cdef list _spare
     cdef public bint crowded
+    cdef public bint flooded
+    cdef readonly list held
 
     cpdef OutBuffer borrow(self, Connection connection)
     cpdef give_back(self, OutBuffer buffer)
+    @cython.locals(connection=Connection, held=list)
+    cpdef release(self)
     @cython.locals(connection=Connection, dirty=list)
     cpdef flush(self)
 

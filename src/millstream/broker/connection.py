@@ -39,6 +39,7 @@ _UNSUB = Op.UNSUB
 _SLICE_S = 0.002
 _LOOK_EVERY = 64
 _REQUEST_WORK = 8
+_BYTES_SHIFT = 14  # 16 KiB count 1, too
 _OPERATION_WORK = 4
 _FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
 _SPARE_BUFFERS = 64
@@ -48,6 +49,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
+_DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
 # Names of steps, for the watchdog.
@@ -66,6 +68,8 @@ class Tick:
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
         self.crowded = False  # a receiver is close to its limit: the sender should pause
+        self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
+        self.held: list[Connection] = []  # until then
 
     def borrow(self, connection: "Connection") -> OutBuffer:
         self._dirty.append(connection)
@@ -76,6 +80,14 @@ class Tick:
     def give_back(self, buffer: OutBuffer) -> None:
         if len(self._spare) < _SPARE_BUFFERS:
             self._spare.append(buffer)
+
+    def release(self) -> None:
+        """Read again from connections that were held."""
+        held = self.held
+        self.held = []
+        for connection in held:
+            if not connection.closed:
+                connection.backpressure.release()
 
     def flush(self) -> None:
         """Write what every touched connection has, including what flushing itself gives rise to."""
@@ -217,7 +229,11 @@ class Connection(Subscriber):
         if self.tick.crowded:
             self.tick.crowded = False
             if not self.closed:
-                self.backpressure.stall()
+                if self.tick.flooded:
+                    self.backpressure.hold()
+                else:
+                    self.backpressure.stall()
+            self.tick.flooded = False
 
     def _act(self) -> None:
         parser = self.parser
@@ -225,7 +241,7 @@ class Connection(Subscriber):
             op = parser.next()
             if op == _PUB:
                 self._publish()
-                self._work += 1
+                self._work += 1 + (parser.frame.body_size >> _BYTES_SHIFT)
             elif op == _NEED_MORE:
                 if self.pedantic and parser.body_is_cut():
                     self.broker.commands.check_subject(self)
@@ -312,11 +328,18 @@ class Connection(Subscriber):
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
             return self._find_ack_route(subject)
+        if subject.startswith(_DIRECT_GET) and self.space.mapping is None:
+            route = self.space.direct_route(subject)
+            if route is not None:
+                return route
         if not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.
             return self.space.route(self.space.mapping(subject))
+        route = self.space.crowd_route(subject)
+        if route is not None:
+            return route
         self._route = self.space.route(subject)
         return self._route
 

@@ -11,10 +11,11 @@ Thousands of clients that hang up at the same moment wait in line, and each is e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from millstream.broker.connection import Connection
     from millstream.broker.history import SubscriptionRecord
 
-AT_ONCE: Final = 128  # subscriptions that are ended without a slice, and those of one step
+AT_ONCE: Final = 128  # subscriptions that are ended without a slice
+_PIECE: Final = 32  # of those that are ended in slices
 _ENDS_AT_ONCE: Final = 16  # connections of one turn that end without a slice
 
 
@@ -44,14 +46,14 @@ class Departures:
             self._broker.subscriptions.remove_newest(connection, AT_ONCE, records)
             return
         self._hide(connection)
-        self._broker.chores.add("ending subscriptions", self._end_subscriptions(connection, records))
+        self._broker.turns.in_slices("ending subscriptions", self._end_subscriptions(connection, records))
 
     def move(self, connection: Connection, then: Callable[[], None]) -> bool:
         """End all subscriptions of a connection that stays; returns False if `then` is called later."""
         if len(connection.subscriptions) <= AT_ONCE:
             self._broker.subscriptions.remove_newest(connection, AT_ONCE, [])
             return True
-        self._broker.chores.add("ending subscriptions", self._end_subscriptions(connection, [], then))
+        self._broker.turns.in_slices("ending subscriptions", self._end_subscriptions(connection, [], then))
         return False
 
     def _hide(self, connection: Connection) -> None:
@@ -65,9 +67,9 @@ class Departures:
         connection: Connection,
         records: list[SubscriptionRecord],
         then: Callable[[], None] | None = None,
-    ) -> Iterator[None]:
-        while self._broker.subscriptions.remove_newest(connection, AT_ONCE, records):
-            yield
+    ) -> Pieces[None]:
+        while self._broker.subscriptions.remove_newest(connection, _PIECE, records):
+            yield _PIECE
         if then is not None:
             then()
 
@@ -92,7 +94,7 @@ class Departures:
         self._line.append((connection, reason))
         if not self._served:
             self._served = True
-            self._broker.chores.add("ending connections", self._serve_line())
+            self._broker.turns.in_slices("ending connections", self._serve_line())
 
     def finish(self) -> None:
         """End at once all connections that wait in line."""
@@ -103,10 +105,10 @@ class Departures:
         self._counting = False
         self._ended = 0
 
-    def _serve_line(self) -> Iterator[None]:
+    def _serve_line(self) -> Pieces[None]:
         while self._line:
             self._serve_next()
-            yield
+            yield 1
         self._served = False
 
     def _serve_next(self) -> None:

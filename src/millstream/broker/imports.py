@@ -26,7 +26,14 @@ import msgspec
 from millstream.base.complaints import Complaints
 from millstream.base.ids import secret_token
 from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
-from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import (
+    REPLY_PREFIX,
+    Route,
+    SubjectSpace,
+    Subscriber,
+    Subscription,
+    Target,
+)
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.match import collide, is_subset, matches
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
 
-REPLY_PREFIX: Final = b"_R_."
 _log = logging.getLogger("millstream.broker")
 
 _REQUEST_INFO: Final = b"Nats-Request-Info"

@@ -1,4 +1,8 @@
+cimport cython
+
 from millstream.broker.router cimport Subscriber, Target
+from millstream.protocol.inlet cimport Responder
+from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame
 
 cdef class CallbackSubscriber(Subscriber):
@@ -9,7 +13,11 @@ cdef class Ourselves(Subscriber):
     pass
 
 cdef class ServiceSubscriber(CallbackSubscriber):
+    cdef Responder _responder
+    cdef Outlet _outlet
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    @cython.locals(responder=Responder, outlet=Outlet)
+    cdef bint _responds(self, Target target, Frame frame, Subscriber source) except -1
 
 cdef class CaptureSubscriber(Subscriber):
     cdef object _take

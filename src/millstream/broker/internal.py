@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
 from millstream.base.complaints import Complaints
-from millstream.broker.router import Subscriber, Target
+from millstream.broker.router import REPLY_PREFIX, Subscriber, Target
+from millstream.protocol.inlet import Responder
+from millstream.protocol.outlet import Outlet
 
 if TYPE_CHECKING:
     from millstream.protocol.parser import Frame
@@ -57,13 +59,46 @@ class ServiceSubscriber(CallbackSubscriber):
     What the server sends for somebody else does not reach it: an answer, a republished message, a delivery or
     a trace goes where a client, a configuration or another server says, and none of them may make requests
     that way which it could not make itself.
+
+    A `responder` is asked first, with an `outlet` to send its answer to.  It gets what comes from clients
+    that may publish everywhere, for whom the server may send an answer anywhere.
     """
+
+    def __init__(
+        self,
+        callback: Callable[[Message], None],
+        responder: Responder | None = None,
+        outlet: Outlet | None = None,
+    ) -> None:
+        CallbackSubscriber.__init__(self, callback)
+        self._responder = responder
+        self._outlet = outlet
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
         if source is None:
             refuse_deputy(target.subject)
             return False
+        try:
+            if self._responds(target, frame, source):
+                return True
+        except Exception as error:
+            self.failed(target, frame, error)
+            return True
         return CallbackSubscriber.deliver(self, target, frame, source)
+
+    def _responds(self, target: Target, frame: "Frame", source: Subscriber) -> bool:
+        responder, outlet = self._responder, self._outlet
+        return (
+            responder is not None
+            and outlet is not None
+            and frame.reply_size > 0
+            and frame.header_size < 0
+            and source is not OURSELVES
+            and getattr(source, "permissions", None) is None
+            and not target.subscription.closed
+            and not frame.buf.startswith(REPLY_PREFIX, frame.reply_start)
+            and responder.respond(target.subject, frame, outlet)
+        )
 
 
 def refuse_deputy(subject: bytes) -> None:

@@ -27,4 +27,8 @@ cdef class SubjectOutlet(Outlet):
     @cython.locals(route=Route, seen=Route, members=list)
     cdef Route _see_as(self, bytes subject)
 
+cdef class AnswerOutlet(Outlet):
+    cdef SubjectSpace _space
+    cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
+
 cdef Target _renamed(Target target, bytes subject)

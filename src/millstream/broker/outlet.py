@@ -97,5 +97,15 @@ class SubjectOutlet(Outlet):
         return seen
 
 
+class AnswerOutlet(Outlet):
+    """Answers under the subjects that requests name: most are used once, so no route is made for them."""
+
+    def __init__(self, space: SubjectSpace) -> None:
+        self._space = space
+
+    def send(self, subject: bytes, frame: Frame) -> int:
+        return self._space.deliver_reply(subject, frame)
+
+
 def _renamed(target: Target, subject: bytes) -> Target:
     return Target(target.subscription, subject)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.base.quoting import quoted
+from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.auth import Authenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
@@ -145,10 +146,10 @@ def _refresh(broker: Broker, connection: Connection) -> None:
     if len(connection.subscriptions) <= _CHECKED_AT_ONCE:
         _revoke(broker, connection, list(connection.subscriptions.values()))
     else:
-        broker.chores.add("checking subscriptions", _revoke_in_slices(broker, connection))
+        broker.turns.in_slices("checking subscriptions", _revoke_in_slices(broker, connection))
 
 
-def _revoke_in_slices(broker: Broker, connection: Connection) -> Iterator[None]:
+def _revoke_in_slices(broker: Broker, connection: Connection) -> Pieces[None]:
     """Check many subscriptions, a few at a time, until all are done or a later reload does it again."""
     permissions, held = connection.permissions, connection.subscriptions
     for part in range(held.parts()):
@@ -161,7 +162,7 @@ def _revoke_in_slices(broker: Broker, connection: Connection) -> Iterator[None]:
             except Exception as error:
                 broker.fail(connection, "reloading a connection", error)
                 return
-            yield
+            yield _CHECKED_AT_ONCE
 
 
 def _revoke(broker: Broker, connection: Connection, subscriptions: list[Subscription]) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.imports import REPLY_PREFIX
 from millstream.broker.outlet import SubjectOutlet
-from millstream.broker.router import Route, SubjectSpace, Subscriber, Target
+from millstream.broker.router import REPLY_PREFIX, Route, SubjectSpace, Subscriber, Target
 from millstream.protocol.outlet import Outlet
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ cdef unsigned char _STAR
 cdef unsigned char _TAIL
 cdef unsigned char _DOLLAR
 cdef Py_ssize_t _ACK_PREFIX_SIZE
+cdef Py_ssize_t _DIRECT_PREFIX_SIZE
 
 cdef class Subscriber:
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
@@ -38,6 +39,7 @@ cdef class Subscription:
     cdef public long long max
     cdef public bint closed
     cdef public object rewrite
+    cdef public tuple spared
     cdef public Subscription origin
     cdef public list shadows
     cdef public bint traceable
@@ -81,6 +83,8 @@ cdef class SubjectSpace:
     cdef dict _heads
     cdef dict _reply_groups
     cdef dict _acks
+    cdef dict _getters
+    cdef dict _crowds
     cdef dict _watchers
     cdef unsigned long long _random
 
@@ -94,6 +98,10 @@ cdef class SubjectSpace:
     cdef list _reply_group(self, bytes reply)
     @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
     cpdef AckRoute ack_route(self, bytes subject)
+    @cython.locals(dot=Py_ssize_t, stream=bytes, group=list, each=Subscription)
+    cpdef Route direct_route(self, bytes subject)
+    @cython.locals(found=Matches, group=list, plain=list, each=Subscription)
+    cdef list _find_getters(self, bytes stream)
     @cython.locals(route=AckRoute)
     cdef _drop_acks(self)
     @cython.locals(literal=bint)
@@ -102,8 +110,11 @@ cdef class SubjectSpace:
     cdef _tell_watchers(self, bytes pattern, bint literal)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
-    @cython.locals(route=Route, found=Matches, head=bytes, routes=dict)
+    @cython.locals(route=Route, head=bytes, routes=dict)
     cpdef Route route(self, bytes subject)
+    cdef Route _route_to(self, Matches found, bytes subject)
+    @cython.locals(found=Matches, head=bytes, routes=dict)
+    cpdef Route crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)
@@ -117,6 +128,8 @@ cdef class SubjectSpace:
     cdef _drop_below(self, bytes head, bytes pattern)
     @cython.locals(dot=Py_ssize_t, prefix=bytes)
     cdef _drop_reply_groups(self, bytes pattern, bint literal)
+    @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
+    cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
     @cython.locals(target=Target, members=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
@@ -124,5 +137,7 @@ cdef class SubjectSpace:
 
 @cython.locals(dot=Py_ssize_t)
 cdef bytes _head_of(bytes subject)
+@cython.locals(prefix=bytes)
+cdef bint _is_spared(Subscription subscription, bytes subject) except -1
 @cython.locals(first="unsigned char")
 cdef bint _may_begin_an_ack(bytes pattern) except? -1

@@ -25,12 +25,15 @@ from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
 from millstream.subjects.match import is_one_word, matches
-from millstream.subjects.tree import SubjectTree
+from millstream.subjects.tree import Matches, SubjectTree
 
 _complaints = Complaints(logging.getLogger("millstream.broker"))
 
+REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
+
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
 _ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+_DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
 _STAR = ord("*")
@@ -93,6 +96,7 @@ class Subscription:
         self.closed = False
         # Stream import: from the exporter's subject to the importer's; None: not for this one.
         self.rewrite: Callable[[bytes], bytes | None] | None = None
+        self.spared: tuple[bytes, ...] = ()  # subjects that others listen on, and all below: not for this one
         self.origin: Subscription | None = None  # stream import: the subscription this one serves
         self.shadows: list[tuple[SubjectSpace, Subscription]] | None = None  # ... and the other way
         self.traceable = True  # stream import: a message trace tells who gets the message there
@@ -157,6 +161,8 @@ class SubjectSpace:
         self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
+        self._getters: dict[bytes, list[Subscription] | None] = {}
+        self._crowds: dict[bytes, Matches | None] = {}
         self._watchers: dict[bytes, list[Callable[[], None]]] = {}
         self._random = seed | 1
 
@@ -170,7 +176,9 @@ class SubjectSpace:
 
     def _changed(self, pattern: bytes) -> None:
         literal = b"*" not in pattern and b">" not in pattern
-        if self._acks and _may_begin_an_ack(pattern):
+        if self._crowds:
+            self._crowds.clear()
+        if (self._acks or self._getters) and _may_begin_an_ack(pattern):
             self._drop_acks()
         if self._reply_groups:
             self._drop_reply_groups(pattern, literal)
@@ -225,12 +233,7 @@ class SubjectSpace:
         if not is_one_word(subject):
             self.refuse(subject)
             return Route(subject, [], [])
-        found = self.tree.match(subject)
-        route = Route(
-            subject,
-            self._targets(found.plain, subject),
-            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
-        )
+        route = self._route_to(self.tree.match(subject), subject)
         if len(self.routes) >= _MAX_ROUTES:
             self.drop_all_routes()
         self.routes[subject] = route
@@ -240,6 +243,36 @@ class SubjectSpace:
             routes = self._heads[head] = {}
         routes[subject] = route
         return route
+
+    def _route_to(self, found: Matches, subject: bytes) -> Route:
+        return Route(
+            subject,
+            self._targets(found.plain, subject),
+            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
+        )
+
+    def crowd_route(self, subject: bytes) -> Route | None:
+        """Return a route for one of very many subjects with the same first two tokens, as keys of a bucket.
+
+        It is made for this message and must not be kept: nobody marks it invalid.  What is kept is who gets
+        all of these subjects.  None if they are few, if the route is cached, or if the rest of the subject
+        decides who gets the message.
+        """
+        if len(self.routes) < _MAX_SCAN or subject in self.routes:
+            return None
+        head = _head_of(subject)
+        routes = self._heads.get(head)
+        if routes is None or len(routes) < _MAX_SCAN or len(head) == len(subject) or not is_one_word(subject):
+            return None
+        found = self._crowds.get(head)
+        if found is None:
+            if head not in self._crowds:
+                found = self._crowds[head] = self.tree.match_any_tail(head)
+            if found is None:
+                return None
+        if subject.find(b"..") >= 0 or subject.endswith(b"."):
+            return None
+        return self._route_to(found, subject)
 
     def refuse(self, subject: bytes) -> None:
         """Count a message that is dropped for its subject or reply; log it, not too often."""
@@ -254,7 +287,7 @@ class SubjectSpace:
     def _targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
         targets = []
         for subscription in subscriptions:
-            if subscription.owner.gone():
+            if subscription.owner.gone() or (subscription.spared and _is_spared(subscription, subject)):
                 continue
             seen_as = subject
             if subscription.rewrite is not None:
@@ -282,7 +315,7 @@ class SubjectSpace:
         if route is None and start not in self._acks:
             found = self.tree.match_any_tail(subject[:dot])
             if found is not None and not found.queues:
-                group = [each for each in found.plain if each.rewrite is None]
+                group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) == len(found.plain):
                     route = AckRoute(start, group)
             if len(self._acks) >= _MAX_ROUTES:
@@ -290,7 +323,39 @@ class SubjectSpace:
             self._acks[start] = route
         return route
 
+    def direct_route(self, subject: bytes) -> Route | None:
+        """Return who answers for the key in ``$JS.API.DIRECT.GET.<stream>.<key>``.
+
+        There are as many of these subjects as keys, so what is kept is who answers for all keys of a stream.
+        None if that depends on the key, or if it is not one queue group alone.
+        """
+        dot = subject.find(b".", _DIRECT_PREFIX_SIZE)
+        if dot < 0 or subject.find(b"..", dot) >= 0 or subject.endswith(b".") or not is_one_word(subject):
+            return None
+        stream = subject[:dot]
+        group = self._getters.get(stream)
+        if group is None:
+            if stream in self._getters:
+                return None
+            if len(self._getters) >= _MAX_ROUTES:
+                self._getters.clear()
+            group = self._getters[stream] = self._find_getters(stream)
+            if group is None:
+                return None
+        return Route(subject, [], [[Target(each, subject) for each in group]])
+
+    def _find_getters(self, stream: bytes) -> list[Subscription] | None:
+        found = self.tree.match_any_tail(stream)
+        if found is None or len(found.queues) != 1:
+            return None
+        if not all(_is_spared(each, stream) for each in found.plain):
+            return None
+        [group] = found.queues.values()
+        plain = [each for each in group if each.rewrite is None and not each.spared and not each.owner.gone()]
+        return plain if plain and len(plain) == len(group) else None
+
     def _drop_acks(self) -> None:
+        self._getters.clear()
         for route in self._acks.values():
             if route is not None:
                 route.valid = False
@@ -304,6 +369,7 @@ class SubjectSpace:
         self._heads.clear()
         self._drop_acks()
         self._reply_groups.clear()
+        self._crowds.clear()
 
     def _drop_route(self, subject: bytes) -> None:
         route = self.routes.pop(subject, None)
@@ -388,7 +454,7 @@ class SubjectSpace:
         if group is None and prefix not in self._reply_groups:
             found = self.tree.match_any_last(prefix)
             if found is not None and not found.queues:
-                group = [each for each in found.plain if each.rewrite is None]
+                group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) != len(found.plain):
                     group = None
                 else:
@@ -397,6 +463,17 @@ class SubjectSpace:
                 self._reply_groups.clear()
             self._reply_groups[prefix] = group
         return group
+
+    def deliver_reply(self, subject: bytes, frame: Frame) -> int:
+        """Hand an answer to whoever listens on the subject that the request named; how many took it."""
+        group = self._reply_group(subject)
+        if group is None:
+            return self.deliver(self.route(subject), frame, None)
+        taken = 0
+        for subscription in group:
+            if subscription.owner.deliver(Target(subscription, subject), frame, None):
+                taken += 1
+        return taken
 
     def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
         """Hand the message to every receiver of the route; how many took it."""
@@ -432,6 +509,13 @@ def _head_of(subject: bytes) -> bytes:
     if dot >= 0:
         dot = subject.find(b".", dot + 1)
     return subject if dot < 0 else subject[:dot]
+
+
+def _is_spared(subscription: Subscription, subject: bytes) -> bool:
+    for prefix in subscription.spared:
+        if subject.startswith(prefix) and (len(subject) == len(prefix) or subject[len(prefix)] == _DOT):
+            return True
+    return False
 
 
 def _may_begin_an_ack(pattern: bytes) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from millstream.base import guard
 from millstream.base.lanes import Lane
+from millstream.base.slices import Pieces, Sliced
 from millstream.broker.connection import Tick
 
 Callback = Callable[..., object]
@@ -37,7 +38,7 @@ class Turns:
         self.watchdog = tick.watchdog
         self._loop = loop
         self._tick = tick
-        self._slices: deque[tuple[str, Callable[[], int]]] = deque()
+        self._sliced: deque[tuple[str, Sliced[Any]]] = deque()  # long work; the first one has the next slice
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog calls the step by its kind and the name of the callback."""
@@ -63,30 +64,47 @@ class Turns:
 
     # -- slices -----------------------------------------------------------------------------------
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        """Call `step`, a slice of the work called `name`, when all slices that wait now have been called.
+    @property
+    def long_works(self) -> int:
+        """How many have slices left."""
+        return len(self._sliced)
 
-        It returns how many items it handled.
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        """Do the work called `name` from the next round on, in turn with all other work.
+
+        Work that raises is reported and ends; nobody gets its result (see ``lane``).
         """
-        self._slices.append((name, step))
-        if len(self._slices) == 1:
+        self._sliced.append((name, Sliced(pieces, self.watchdog.began)))
+        if len(self._sliced) == 1:
             self._loop.call_soon(self._next_slice)
+
+    def drop_slices(self) -> None:
+        """Give up all work that is done in slices."""
+        while self._sliced:
+            self._sliced.popleft()[1].drop()
 
     def lane(self, *, width: int, most_waiting: int) -> Lane:
         """For long work of one kind."""
-        return Lane(self.in_turn, self.watchdog.began, width=width, most_waiting=most_waiting)
+        return Lane(self.in_slices, self.watchdog.began, width=width, most_waiting=most_waiting)
 
     def _next_slice(self) -> None:
-        name, step = self._slices[0]
+        if not self._sliced:
+            return  # all was dropped
+        name, work = self._sliced[0]
         began = self.watchdog.began()
+        ended = True
         try:
-            self.watchdog.handled(name, step())
+            ended = work.step()
+            self.watchdog.handled(name, work.items)
         except Exception as error:
             guard.report(name, error)
         self._tick.flush()
         self.watchdog.ended(began, name)
-        self._slices.popleft()
-        if self._slices:
+        if self._sliced:
+            self._sliced.popleft()
+        if not ended:
+            self._sliced.append((name, work))
+        if self._sliced:
             self._loop.call_soon(self._next_slice)
 
 

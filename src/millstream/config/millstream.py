@@ -7,6 +7,7 @@
             max_clients: 32
         }
         erase_within: "2m"               # how long removed messages may stay on disk, at least 1s
+        memory_budget: 64MB              # for tables of the store, which it can read again
     }
 
 `arrow: false` switches the endpoint off.
@@ -14,6 +15,7 @@
 
 from typing import Any
 
+from millstream.base.budget import LEAST_BUDGET
 from millstream.config.errors import Notes
 from millstream.config.fields import (
     between,
@@ -21,6 +23,7 @@ from millstream.config.fields import (
     boolean,
     duration_text,
     field,
+    integer,
     listen,
     port,
     read_block,
@@ -48,6 +51,13 @@ def _read_erase_within(entry: Entry, notes: Notes) -> float:
     return seconds
 
 
+def _read_memory_budget(entry: Entry, notes: Notes) -> int:
+    size = integer(entry, notes)
+    if size < LEAST_BUDGET:
+        raise refused(entry, "must be at least 8MB")
+    return size
+
+
 def _read_advertise(entry: Entry, notes: Notes) -> str:
     text = string(entry, notes)
     if ":" in text:
@@ -70,4 +80,5 @@ _ARROW = (
 _MILLSTREAM = (
     field("arrow", _read_arrow),
     field("erase_within", _read_erase_within, "jetstream_erase_within_s"),
+    field("memory_budget", _read_memory_budget, "jetstream_memory_budget"),
 )

@@ -66,6 +66,7 @@ _RELOADABLE: Final = {
     "jetstream.enabled": Area.JETSTREAM,
     "jetstream.accounts": Area.JETSTREAM,
     "jetstream.erase_within_s": Area.JETSTREAM,
+    "jetstream.memory_budget": Area.JETSTREAM,
 }
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.websocket")  # compared field by field

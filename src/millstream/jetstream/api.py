@@ -49,6 +49,7 @@ _LONG: Final = 64 * 1024  # bytes of an answer that is audited in a turn of its 
 _SECOND: Final = 1_000_000_000  # ns
 _PREFIX: Final = b"$JS.API."
 _OF_ARCHIVES: Final = ("STREAM.SNAPSHOT.*", "STREAM.RESTORE.*")
+# Streams and consumers listen for these themselves, if there are any that want to.
 _NOT_SERVED: Final = (b"$JS.API.DIRECT.GET", b"$JS.API.CONSUMER.MSG.NEXT")
 _CLUSTER_ONLY: Final[dict[str, Kind]] = {
     "STREAM.LEADER.STEPDOWN.*": responses.StreamLeaderStepdownResponse,
@@ -96,6 +97,9 @@ _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELE
 _CREATE: Final = "STREAM.CREATE.*"
 _RESET: Final = "CONSUMER.RESET.*.*"
 _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
+_CREATING_CONSUMERS: Final = frozenset(
+    {"CONSUMER.CREATE.*", "CONSUMER.CREATE.*.>", "CONSUMER.DURABLE.CREATE.*.*"}
+)
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
@@ -133,7 +137,7 @@ class Api:
         self._requests = Waiting(request_queue_limit)
         self._infos = Waiting(info_queue_limit)
         self._full = Complaints(_log)
-        self._long = Lane(account.world.in_turn, self._seconds, width=1, most_waiting=request_queue_limit)
+        self._long = Lane(account.world.in_slices, self._seconds, width=1, most_waiting=request_queue_limit)
         self._listening = Listening(account.world, self.answer)
         self._server_name = server_name
         self._server_version = server_version
@@ -252,7 +256,7 @@ class Api:
     def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
         """One request after the other, since each may need much memory."""
 
-        def done(response: responses.Response | Encoded | None, error: Exception | None) -> None:
+        def done(response: responses.Response | Encoded | Durable | None, error: Exception | None) -> None:
             def outcome() -> Answer:
                 if error is not None:
                     raise error
@@ -270,8 +274,13 @@ class Api:
         return self._account.world.steady_ns() / _SECOND
 
     def _is_wanted(self, call: _Call) -> bool:
-        """Whether the client is there, or somebody else listens for the answer."""
+        """Whether the client is there, or somebody else listens for the answer.
+
+        What changes something is done in any case.
+        """
         reply = call.request.reply
+        if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
+            return True
         if not getattr(call.request.client, "closed", False):
             return True
         return bool(reply) and self._account.world.has_interest(reply)
@@ -368,7 +377,7 @@ class Listening:
     ) -> None:
         self._world = world
         self._answer = answer
-        self._spared = None if everything else is_served_elsewhere
+        self._spared = () if everything else _NOT_SERVED
         self._handle: Any = None
 
     def start(self) -> None:
@@ -381,11 +390,6 @@ class Listening:
 
     def _receive(self, request: Request) -> None:
         self._answer(request.subject, request)
-
-
-def is_served_elsewhere(subject: bytes) -> bool:
-    """Whether streams and consumers listen for it themselves, if there are any that want to."""
-    return any(subject == prefix or subject.startswith(prefix + b".") for prefix in _NOT_SERVED)
 
 
 def find_endpoint(subject: bytes) -> tuple[str, str]:

@@ -6,8 +6,9 @@
 One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Served while the
 stream allows it; otherwise nobody answers, and the client learns that nobody does.
 
-Here is what is asked and which messages are meant; how an answer looks is in ``direct_sending``, and how
-batches share the time of the server in ``direct_batches``.
+Here is what is asked and which messages are meant, in all forms; ``direct_gets`` has the common ones and is
+asked first.  How an answer looks is in ``direct_sending``, and how batches share the time of the server in
+``direct_batches``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.jetstream import reading
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.direct_batches import NOT_FOUND, DirectBatches
+from millstream.jetstream.direct_gets import DirectGets
 from millstream.jetstream.direct_sending import Batch, DirectSending
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.json_text import FEW_VALUES
@@ -76,9 +78,11 @@ class DirectGet:
         for name in served:
             subject = _PREFIX + name.encode()
             by_subject = functools.partial(self._take_by_subject, len(subject) + 1)
+            by_body = DirectGets(self._stream, self._sending, 0)
+            by_key = DirectGets(self._stream, self._sending, len(subject) + 1)
             self._handles += [
-                serve(subject, self._take, _QUEUE),
-                serve(subject + b".>", by_subject, _QUEUE),
+                serve(subject, self._take, _QUEUE, responder=by_body),
+                serve(subject + b".>", by_subject, _QUEUE, responder=by_key),
             ]
 
     def answer_for(self, origin: str) -> None:

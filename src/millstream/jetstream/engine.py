@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.budget import BUDGET
+from millstream.base.slices import Pieces
 from millstream.jetstream import meta, store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
@@ -23,10 +25,12 @@ from millstream.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
 _START_THREADS: Final = 8  # that wait for the disk while streams are synced at the start
+_REST: Final = "dropping unused tables"
 _RESERVE_S: Final = 60.0  # between looks whether it is there
 
 
@@ -79,6 +83,7 @@ class Engine:
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""
+        BUDGET.set(self.options.memory_budget)
         store_folder.claim(self.options.store_dir)
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
@@ -117,12 +122,20 @@ class Engine:
             self._fs.sync_folder(self.folder)
 
     def _keep_reserve(self) -> None:
-        """Take the room again that removals on a full disk needed, when there is some."""
+        """Take the room again that removals on a full disk needed, and drop tables that nobody uses."""
         for account in self.accounts.values():
             world = account.world
             world.run_in_worker(self._fill_reserve, lambda _: None)
+            world.in_slices(_REST, self._rest())
             self._reserve_timer = world.call_later(_RESERVE_S, self._keep_reserve)
             return
+
+    def _rest(self) -> Pieces[None]:
+        for account in list(self.accounts.values()):
+            for name in list(account.streams):
+                stream = account.streams.get(name)
+                if stream is not None:
+                    yield from stream.log.tables.rest()
 
     def _fill_reserve(self) -> None:
         self._reserve.fill()
@@ -133,6 +146,7 @@ class Engine:
         self.resources.max_memory = self.max_memory
         self.resources.max_store = self.max_file
         self.resources.erase_within_s = options.erase_within_s
+        BUDGET.set(options.memory_budget)
         for name in self.accounts.keys() - options.accounts.keys():
             self._disable(name)
         for name, account_options in options.accounts.items():
@@ -193,17 +207,8 @@ class Engine:
         account = self.accounts.get(name)
         doomed = list(account.streams.values()) if account is not None else []
 
-        def delete_one() -> int:
-            stream = doomed.pop()
-            if doomed and self._system is not None:
-                self._system.in_turn("purge of an account", delete_one)
-            if stream.account.streams.get(stream.name) is stream:
-                stream.account.delete(stream)
-                stream.account.advisories.stream_deleted(stream.name)
-            return 1
-
         if doomed and self._system is not None:
-            self._system.in_turn("purge of an account", delete_one)
+            self._system.in_slices("purge of an account", _deleting(doomed))
 
     def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
         before = self._apis.pop(name, None)
@@ -232,6 +237,19 @@ class Engine:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _deleting(streams: list[Stream]) -> Pieces[None]:
+    """Delete those that are there when their turn comes."""
+    for stream in streams:
+        if stream.account.streams.get(stream.name) is stream:
+            guard.alone("deleting a stream", _delete, stream)
+        yield 1
+
+
+def _delete(stream: Stream) -> None:
+    stream.account.delete(stream)
+    stream.account.advisories.stream_deleted(stream.name)
 
 
 def _size_of(folder: str) -> int:

@@ -27,6 +27,7 @@ cdef unsigned char _BLANK
 cdef class Ingest:
     cdef public bint plain
     cdef public object limit
+    cdef public object hold
     cdef public Py_ssize_t per_subject
     cdef Log _log
     cdef Dedupe _dedupe

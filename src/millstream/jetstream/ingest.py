@@ -52,6 +52,7 @@ class Ingest:
     ) -> None:
         self.plain = False  # the stream lets messages take the short way
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
+        self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
         self._log = log
         self._dedupe = dedupe
@@ -66,6 +67,8 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """A message on one of the stream's subjects; the frame is only lent."""
+        if self.hold is not None:
+            self.hold()
         self._id_size = 0
         if (
             not self.plain
@@ -95,9 +98,14 @@ class Ingest:
 
     def _keep_limits(self, subject: bytes) -> None:
         """Have what is too much removed, now that a message of this subject was stored."""
-        if self.limit is not None and (
-            self.per_subject == 0 or self._log.count_of_newest() > self.per_subject
-        ):
+        if self.limit is None:
+            return
+        if self.per_subject > 0:
+            try:
+                self._log.keep_of_newest(self.per_subject)
+            except StoreError:
+                self.limit(subject)  # which tries again, and says what is wrong
+        else:
             self.limit(subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:

@@ -15,6 +15,7 @@ from millstream.base.slices import Pieces
 from millstream.jsapi.codec import encode, escape_html
 
 if TYPE_CHECKING:
+    from millstream.jetstream.reading import Durable  # noqa: F401 - in the text of ``Steps``
     from millstream.jsapi.go_types import Struct
     from millstream.jsapi.responses import Response
 
@@ -36,7 +37,7 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 # An answer that takes long: others have their turn between its pieces.
-Steps = Pieces["Response | Encoded"]
+Steps = Pieces["Response | Encoded | Durable"]
 
 
 def listed(answer: Response, field: str, items: Iterable[Struct | None]) -> Pieces[Encoded]:

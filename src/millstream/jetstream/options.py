@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from millstream.base.budget import DEFAULT_BUDGET
+
 DEFAULT_ERASE_WITHIN_S: Final = 120.0
 
 
@@ -48,6 +50,7 @@ class JetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = True  # refuse unknown fields in API requests
     sync_interval_s: float | None = None  # None: before every acknowledgement (`always`)
     erase_within_s: float = DEFAULT_ERASE_WITHIN_S  # how long removed messages may stay on disk
+    memory_budget: int = DEFAULT_BUDGET  # bytes of what the store could do without
     unique_tag: str = ""  # only shown by monitoring
     request_queue_limit: int = 10_000  # API requests that may wait
     info_queue_limit: int = 10_000  # info requests that may wait

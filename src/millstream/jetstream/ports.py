@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from millstream.base.slices import Pieces
 from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
@@ -129,11 +131,10 @@ class World(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """When the input at hand is processed."""
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        """Call `step`, a slice of long work, when the slices of others that wait now have been called.
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        """Do long work (see ``base.slices``): one slice in a round of the loop, in turn with that of others.
 
-        One slice is called in a round of the loop, whoever asks.  It returns how many items it handled, which
-        the watchdog notes under `name`.
+        The watchdog notes under `name` how long a slice takes and how many items it handles.
         """
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
@@ -144,6 +145,12 @@ class World(Protocol):
 
     @property
     def journal(self) -> JournalOfCommits: ...
+
+    def hold_publisher(self) -> None:
+        """Take nothing more from the client whose message this is, until ``release_publishers``."""
+
+    def release_publishers(self) -> None:
+        """Read again from the clients that were held; costs nothing if there are none."""
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -189,11 +196,13 @@ class World(Protocol):
         callback: Callable[[Request], None],
         queue: bytes | None = None,
         *,
-        spared: Callable[[bytes], bool] | None = None,
+        spared: tuple[bytes, ...] = (),
+        responder: Responder | None = None,
     ) -> Any:
         """Call back for every request on `subject` of a client, or by ``ask``; the handle is for ``release``.
 
-        Literal subjects that are `spared` are as if nobody listened for them here.
+        Subjects that are `spared`, and all below them, are as if nobody listened for them here.  A
+        `responder` may be asked first: the callback gets what it does not answer.
         """
 
     def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:

@@ -32,9 +32,9 @@ _FEW_SUBJECTS: Final = 1024
 
 
 class Later(msgspec.Struct):
-    """An answer that can be given after the next commit of a stream."""
+    """An answer that can be given after the next commit of a stream, or what else takes its time."""
 
-    stream: Stream
+    stream: Commits
     finish: Callable[[], Response]
 
 

@@ -49,6 +49,7 @@ class Resources:
         limits: JetStreamLimits | None = None,
         max_buffered_messages: int = 100_000,
         max_buffered_size: int = 128 * 1024 * 1024,
+        max_unwritten: int = 16 * 1024 * 1024,
         max_pending: int = 64 * 1024 * 1024,
         erase_within_s: float = DEFAULT_ERASE_WITHIN_S,
     ) -> None:
@@ -58,6 +59,8 @@ class Resources:
         # Of one stream, appended but not durable yet.
         self.max_buffered_messages = max_buffered_messages
         self.max_buffered_size = max_buffered_size
+        self.max_unwritten = max_unwritten  # bytes of all streams; with more, publishers are not read from
+        self.unwritten = 0  # as far as they were counted
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
         self.accounts: list[AccountJetStream] = []
@@ -76,6 +79,11 @@ class Resources:
 
     def reserved(self, storage: StorageType) -> int:
         return sum(account.reserved(storage) for account in self.accounts)
+
+    @property
+    def flooded(self) -> bool:
+        """More is published than the disk takes."""
+        return self.unwritten > self.max_unwritten
 
     def exhausted(self, storage: StorageType) -> bool:
         """Nothing more can be stored."""

@@ -5,11 +5,16 @@ Limits are enforced as messages are stored, age by a timer that fires when the o
 
 from __future__ import annotations
 
+import itertools
 import logging
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.base.slices import Pieces, finish
+from millstream.base.slices import Pieces, Sliced, finish
+from millstream.base.sorted_page import AT_ONCE
+from millstream.jetstream import removal
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -25,8 +30,9 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_PURGED_AT_ONCE: Final = 20_000  # messages
 _EXPIRED_AT_ONCE: Final = 1_000
+_ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
+_PIECE: Final = 16  # messages that are removed one by one
 
 
 class Retention:
@@ -39,6 +45,9 @@ class Retention:
         self._more_to_expire = False  # others have their turn first
         self._record = Record()
         self._troubled = False  # it was told that the disk cannot be read
+        self._enforcing = False  # limits are enforced in slices
+        self._stopped = False
+        self._waiting: list[Callable[[StoreError | None], None]] = []  # for that to end
 
     @property
     def limited(self) -> bool:
@@ -98,52 +107,124 @@ class Retention:
             self._troubled = True
 
     def _make_room(self, subject: bytes) -> None:
-        stream = self._stream
-        config, log = stream.config, stream.log
-        limit = config.max_msgs_per_subject
-        if limit > 0:
-            node = log.index.find(subject)
-            while node is not None and node.count > limit:
-                log.remove(log.first_of(subject))
-                node = log.index.find(subject)
-        if config.discard is DiscardPolicy.NEW:
-            return
-        while 0 < config.max_msgs < log.messages:
+        log, left = self._stream.log, _ROOM_AT_ONCE
+        while self._crowds(subject) and left:
+            log.remove(log.first_of(subject))
+            left -= 1
+        while self._excess() and left:
             log.remove(log.first_seq)
-        if config.max_bytes > 0:
-            while log.messages and stream.bytes() > config.max_bytes:
-                log.remove(log.first_seq)
+            left -= 1
+        if not left:
+            self.enforce_soon()
 
-    def enforce(self) -> None:
-        """All limits at once, after they changed or at a start."""
+    def _crowds(self, subject: bytes) -> bool:
+        """Tell whether a subject has more messages than it may."""
+        limit = self._stream.config.max_msgs_per_subject
+        node = self._stream.log.index.find(subject) if limit > 0 else None
+        return node is not None and node.count > limit
+
+    def _excess(self) -> bool:
+        """Tell whether there is too much by the limits of the whole stream."""
         stream = self._stream
         config, log = stream.config, stream.log
-        before = log.messages
-        limit = config.max_msgs_per_subject
-        if limit > 0:
-            crowded = [subject for subject, node in log.index.match(b">") if node.count > limit]
-            for subject in crowded:
-                node = log.index.find(subject)
-                while node is not None and node.count > limit:
-                    log.remove(log.first_of(subject))
-                    node = log.index.find(subject)
-        if config.discard is DiscardPolicy.OLD:  # otherwise what is there stays, and nothing comes
-            while 0 < config.max_msgs < log.messages:
-                log.remove(log.first_seq)
-            while config.max_bytes > 0 and log.messages and stream.bytes() > config.max_bytes:
-                log.remove(log.first_seq)
-        if log.messages != before:
-            stream.account.committer.dirty(stream)
+        if config.discard is not DiscardPolicy.OLD or not log.messages:
+            return False  # what is there stays, and nothing comes
+        return 0 < config.max_msgs < log.messages or 0 < config.max_bytes < stream.bytes()
+
+    def enforce_soon(self) -> None:
+        """Enforce all limits, the first slice now and the others in turn, unless that is under way."""
+        if self._enforcing:
+            return
+        self._enforcing = True
+        pieces = self._enforce_alone()
+        world = self._stream.world
+        if not Sliced(pieces, lambda: world.steady_ns() / _NS).step():
+            world.in_slices("limits of a stream", pieces)
+
+    def _enforce_alone(self) -> Pieces[None]:
+        try:
+            yield from self.enforce()
+        except StoreError as error:
+            _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+        finally:
+            self._enforcing = False
+            waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                guard.alone("telling that limits are enforced", callback, None)
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call back when limits are enforced; see ``reading.Commits``."""
+        if self._enforcing:
+            self._waiting.append(callback)
+        else:
+            callback(None)
+
+    def enforce(self) -> Pieces[None]:
+        """Remove what is too much by the limits of now, after they changed or at a start."""
+        stream = self._stream
+        before = stream.log.messages
+        for items in itertools.chain(self._enforce_per_subject(), self._enforce_in_all()):
+            if stream.log.messages != before:
+                stream.account.committer.dirty(stream)
+            yield items
+            if self._stopped:
+                return
+            before = stream.log.messages
+
+    def _enforce_per_subject(self) -> Iterator[int]:
+        if self._stream.config.max_msgs_per_subject <= 0:
+            return
+        log = self._stream.log
+        subjects = log.index.match(b">")
+        while batch := [subject for subject, _ in itertools.islice(subjects, AT_ONCE)]:
+            for subject in batch:
+                while self._crowds(subject):
+                    self._remove_some(partial(self._too_many_of, subject))
+                    yield _PIECE
+            yield len(batch)
+
+    def _enforce_in_all(self) -> Iterator[int]:
+        stream = self._stream
+        log = stream.log
+        while self._excess():
+            config = stream.config
+            spare = stream.bytes() - config.max_bytes if config.max_bytes > 0 else 0
+            segment = log.segments[0]
+            if 0 < config.max_msgs < log.messages:
+                yield from removal.oldest(log, log.messages - config.max_msgs)
+            elif 0 < segment.live_bytes + 4 * segment.live < spare:  # all of it has to go
+                yield from removal.below(log, segment.last_seq + 1)
+            else:
+                self._remove_some(self._too_many)
+                yield _PIECE
+
+    def _too_many_of(self, subject: bytes) -> int:
+        """The oldest message of a subject that has too many; 0 if it has not."""
+        return self._stream.log.first_of(subject) if self._crowds(subject) else 0
+
+    def _too_many(self) -> int:
+        """The oldest message of a stream that has too many; 0 if it has not."""
+        return self._stream.log.first_seq if self._excess() else 0
+
+    def _remove_some(self, next_seq: Callable[[], int]) -> None:
+        """Remove one message after the other, a few, as long as there is one that has to go."""
+        for _ in range(_PIECE):
+            seq = next_seq()
+            if not seq:
+                return
+            self._stream.log.remove(seq)
 
     # -- age --------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """From now on, or with another age than before."""
         self.stop()
+        self._stopped = False
         self._aged = 0
         self._expire()
 
     def stop(self) -> None:
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -220,34 +301,13 @@ class Retention:
         """The same in steps, between which others have their turn; what comes meanwhile is kept."""
         log = self._stream.log
         end = log.last_seq + 1
-        before = log.messages
         if subject is not None:
-            return (yield from self._purge_subject(subject, min(below, end) if below else end, keep))
+            return (yield from removal.matching(log, subject, min(below, end) if below else end, keep))
         if keep:
-            end = log.seq_behind(max(before - keep, 0))
+            end = log.seq_behind(max(log.messages - keep, 0))
         elif below:
             end = min(below, end)
-        purged = 0
-        if end > log.last_seq:
-            purged = log.remove_below(end)  # which looks at no message
-        while log.messages and log.first_seq < end:
-            removed = log.remove_below(min(log.after(log.first_seq, _PURGED_AT_ONCE), end))
-            purged += removed
-            yield removed
+        purged = yield from removal.below(log, end)
         if below > log.last_seq + 1:
             log.skip_to(below - 1, log.last_timestamp)
-        return purged
-
-    def _purge_subject(self, subject: bytes, end: int, keep: int) -> Pieces[int]:
-        log = self._stream.log
-        purged = 0
-        left = sum(node.count for _, node in log.index.match(subject)) - keep if keep else 0
-        seq = log.next_match(log.first_seq, subject)
-        while seq and seq < end and (not keep or left > 0):
-            stop = min(log.after(seq, min(left, _PURGED_AT_ONCE) if keep else _PURGED_AT_ONCE), end)
-            removed = log.remove_matching(subject, stop)
-            purged += removed
-            left -= removed
-            yield removed
-            seq = log.next_match(max(stop, log.first_seq), subject)
         return purged

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.base.slices import Pieces, finish
+from millstream.base.slices import Pieces, Result, finish
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -37,17 +37,20 @@ from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamSt
 from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
-from millstream.store.record import Record
+from millstream.store.log_writing import close_files
+from millstream.store.record import Record, drop_large_spares
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
+    from millstream.store.fs import File
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
 
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
 
@@ -70,6 +73,7 @@ class Stream:
         self.created_ns = created_ns
         self.identity = identity  # no other stream of the same name has it
         self.log = log
+        log.closer = self._close_elsewhere
         self.in_memory = config.storage is StorageType.MEMORY
         self.journal_key = b"" if self.in_memory else account.journal_key(config.name, "log", identity)
         self._sync_by_default = sync
@@ -116,6 +120,7 @@ class Stream:
         self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self.straight = False  # messages may go straight to the log
+        self._unwritten = 0  # bytes, when they were counted last
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -146,9 +151,11 @@ class Stream:
             if not self.has_interest(b">"):
                 self.log.remove_below(self.log.last_seq + 1)
             self.consumers.retention_changed()
-        self.retention.enforce()
-        if self._started:
+        if not self._started:
+            finish(self.retention.enforce())
+        else:  # what is too much goes in slices
             self.retention.start()
+            self.retention.enforce_soon()
             self.account.committer.tidy(self)
             self.direct.start()
             self.inflows.configure()
@@ -201,6 +208,7 @@ class Stream:
             self.world.release(handle)
         self._handles.clear()
         self._started = False
+        self._weigh(0)
         for timer in (self._retry, self._tell_again):
             if timer is not None:
                 timer.cancel()
@@ -249,6 +257,13 @@ class Stream:
         self._outcome.append(callback)
         self.ingest.tell()
 
+    def _close_elsewhere(self, files: list[File]) -> None:
+        """Close files that were removed: freeing what they held takes some milliseconds for each."""
+        try:
+            self.world.run_in_worker(partial(close_files, files), lambda _: None)
+        except Exception:  # no thread
+            close_files(files)
+
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def commit_begins(self) -> None:
@@ -268,12 +283,33 @@ class Stream:
         self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
         resources, log = self.account.resources, self.log
         buffered = sum(segment.pending.size for segment in log.segments[-2:])
+        self._weigh(log.unwritten())
         if (
             log.last_seq - log.committed > resources.max_buffered_messages
             or buffered > resources.max_buffered_size
         ):
             self.backlogged = True
             self.ingest.plain = False
+
+    def _weigh(self, unwritten: int) -> None:
+        """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""
+        resources = self.account.resources
+        resources.unwritten += unwritten - self._unwritten
+        self._unwritten = unwritten
+        if resources.flooded:
+            self.ingest.hold = self._hold
+        else:
+            self.ingest.hold = None
+            self.world.release_publishers()
+            if resources.unwritten == 0:
+                drop_large_spares()
+
+    def _hold(self) -> None:
+        """Hold whoever publishes, unless other streams have been written since this one was weighed."""
+        if self.account.resources.flooded:
+            self.world.hold_publisher()
+        else:
+            self.ingest.hold = None
 
     def commit_durable(self) -> None:
         """Set aside what waited for the commit: the next may begin before publishers are answered."""
@@ -291,6 +327,7 @@ class Stream:
         after, self._durable_after = self._durable_after, []
         outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
+        self._weigh(self.log.unwritten())
         if len(self.log.losses.damages) != self._damages_told:
             guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
@@ -303,7 +340,7 @@ class Stream:
         if acks.count:
             self.world.acknowledge(self._ack_start, acks)
         guard.alone("keeping the limits of a stream", self.retention.committed)
-        if len(self.consumers):
+        if self.log.gone is not None:  # there are consumers, or some are being made
             guard.alone("delivering what was committed", self.consumers.committed)
         for callback in after:
             guard.alone("what follows a commit", callback)
@@ -331,6 +368,7 @@ class Stream:
         if not isinstance(error, StoreError):
             error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         self.failure = error
+        self._weigh(0)  # nothing more is taken
         self._choose_path()
         acks = self._committing_acks
         acks.extend(self._waiting_acks)
@@ -389,7 +427,10 @@ class Stream:
         if subject == b">":
             subject = None
         steps = self.retention.purge_in_steps(subject, below, keep)
+        untold = 0
+        lost: list[int] = []
         while True:
+            lost += self.consumers.take_gone()
             if subject is None:
                 self.log.gone = None  # consumers are told the first sequence that is left
             try:
@@ -397,16 +438,34 @@ class Stream:
             except StopIteration as end:
                 purged: int = end.value
                 break
-            self.consumers.purged(subject)
+            lost += self.consumers.take_gone()
+            untold += removed
+            if untold >= _TOLD_AFTER * len(self.consumers):
+                untold, told, lost = 0, lost, []
+                yield from self.consumers.purged(subject, told)
             self.account.committer.dirty(self)
             yield removed
             if self.account.streams.get(self.name) is not self:
                 raise ApiError(Err.STREAM_NOT_FOUND)
         self.log.shed()  # a purge of everything gives the files back with its commit
-        self.consumers.purged(subject)
+        lost += self.consumers.take_gone()
+        yield from self.consumers.purged(subject, lost)
         self._purged = self._purged or not (below or keep or subject is not None)
         self.account.committer.dirty(self)
         return purged
+
+    def while_there(self, pieces: Pieces[Result]) -> Pieces[Result]:
+        """Do the work; ApiError when the stream is deleted meanwhile."""
+        while True:
+            try:
+                items = next(pieces)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield items
+            if self.account.streams.get(self.name) is not self:
+                pieces.close()
+                raise ApiError(Err.STREAM_NOT_FOUND)
 
     # -- what it is like --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from millstream.base.slices import Pieces, Result
+from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream import reading, stream_config
 from millstream.jetstream.bodies import Bodies, is_empty
@@ -96,7 +96,7 @@ class StreamApi:
             self._account.advisories.stream_created(stream.name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
-    def update(self, name: str, body: bytes) -> StreamUpdateResponse:
+    def update(self, name: str, body: bytes) -> Later:
         request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_update(
             name,
@@ -109,6 +109,11 @@ class StreamApi:
         stream = self._account.stream(name)
         self._account.update(stream, config)
         self._account.advisories.stream_updated(name)
+        return Later(stream.retention, lambda: self._updated(stream))
+
+    def _updated(self, stream: Stream) -> StreamUpdateResponse:
+        if self._account.streams.get(stream.name) is not stream:
+            raise ApiError(Err.STREAM_NOT_FOUND)
         return StreamUpdateResponse(info=self._info(stream, domain=True))
 
     def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:
@@ -141,10 +146,10 @@ class StreamApi:
         subjects, total = b"", 0
         if wanted:
             gathering = page_of_subjects(stream.log, wanted, offset)
-            subjects, total = yield from self._while_there(stream, gathering)
+            subjects, total = yield from stream.while_there(gathering)
         deleted = b""
         if request.deleted_details:
-            missing = yield from self._while_there(stream, first_deleted(stream.log))
+            missing = yield from stream.while_there(first_deleted(stream.log))
             deleted = yield from numbered(missing)
         response = self._info_response(stream)
         assert response.info is not None
@@ -155,18 +160,6 @@ class StreamApi:
         if deleted:
             response.info.state.deleted = DELETED_MARK
         return with_details(response, subjects, deleted)
-
-    def _while_there(self, stream: Stream, pieces: Pieces[Result]) -> Pieces[Result]:
-        """The same work; ApiError when the stream is deleted meanwhile."""
-        while True:
-            try:
-                items = next(pieces)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            yield items
-            if self._account.streams.get(stream.name) is not stream:
-                raise ApiError(Err.STREAM_NOT_FOUND)
 
     def names(self, _: str, body: bytes) -> Steps:
         request = self._bodies.read_optional(body, StreamNamesRequest)

@@ -12,13 +12,13 @@ class WorkerJob:
     def __init__(self, work: Callable[[], None]) -> None:
         self.error: Exception | None = None
         self.settled = False  # its end is dealt with
-        self._work = work
+        self._work: Callable[[], None] | None = work
         self._untaken = threading.Lock()
         self._unended = threading.Lock()  # held until it has ended; publishers wait, and an Event costs more
         self._unended.acquire()
 
     def run(self) -> None:
-        if self.take():
+        if self.take() and self._work is not None:
             self.end(self._work)
 
     def take(self) -> bool:
@@ -36,6 +36,9 @@ class WorkerJob:
         except Exception as error:
             self.error = error
         finally:
+            # Often a method of a subclass: a job in such a cycle would keep all bytes of its commit until the
+            # garbage collector comes by.
+            self._work = None
             self._unended.release()
 
     def finish(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.broker.imports import REPLY_PREFIX
+from millstream.base.slices import Pieces
 from millstream.broker.internal import (
     OURSELVES,
     CallbackSubscriber,
@@ -16,14 +16,15 @@ from millstream.broker.internal import (
     ServiceSubscriber,
 )
 from millstream.broker.options import ConnectionType
+from millstream.broker.outlet import AnswerOutlet
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
-from millstream.broker.router import Subscription
+from millstream.broker.router import REPLY_PREFIX, Subscription
 from millstream.broker.watchdog import PART_S
 from millstream.jetstream.api import find_endpoint, name_of_endpoint
 from millstream.jetstream.ports import CommitJob, JournalOfCommits, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
-from millstream.protocol.inlet import Inlet
+from millstream.protocol.inlet import Inlet, Responder
 from millstream.protocol.parser import make_frame
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class AccountWorld:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._broker.turns.soon(callback)
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        self._broker.turns.in_turn(name, step)
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        self._broker.turns.in_slices(name, pieces)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, done)
@@ -75,6 +76,13 @@ class AccountWorld:
     @property
     def journal(self) -> JournalOfCommits:
         return self._workers.journal
+
+    def hold_publisher(self) -> None:
+        self._broker.tick.crowded = self._broker.tick.flooded = True
+
+    def release_publishers(self) -> None:
+        if self._broker.tick.held:
+            self._broker.tick.release()
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -127,11 +135,11 @@ class AccountWorld:
         callback: Callable[[Request], None],
         queue: bytes | None = None,
         *,
-        spared: Callable[[bytes], bool] | None = None,
+        spared: tuple[bytes, ...] = (),
+        responder: Responder | None = None,
     ) -> Subscription:
-        subscription = self._listen(ServiceSubscriber, subject, callback, queue)
-        if spared is not None:
-            subscription.rewrite = lambda literal: None if spared(literal) else literal
+        subscription = self._listen(ServiceSubscriber, subject, callback, queue, responder)
+        subscription.spared = spared
         self._account.space.subscribe(subscription)
         return subscription
 
@@ -146,8 +154,10 @@ class AccountWorld:
         subject: bytes,
         callback: Callable[[Request], None],
         queue: bytes | None,
+        responder: Responder | None = None,
     ) -> Subscription:
         watchdog = self._broker.turns.watchdog
+        place = f"a request to {subject.decode(errors='replace')}"
 
         def call(message: Message) -> None:
             client = None if message.source is OURSELVES else message.source
@@ -161,13 +171,16 @@ class AccountWorld:
             if subscription.closed:
                 return
             began = watchdog.began()
-            if not guard.alone(f"a request to {subject.decode(errors='replace')}", callback, request):
+            if not guard.alone(place, callback, request):
                 self.answer(request, b"", headers=_FAILED)
             took = watchdog.since(began)
             if took > PART_S:
                 watchdog.part_ended(took, _name_of(request.subject))
 
-        subscription = Subscription(kind(call), subject, queue, b"")
+        owner = kind(call)
+        if responder is not None:
+            owner = ServiceSubscriber(call, responder, AnswerOutlet(self._account.space))
+        subscription = Subscription(owner, subject, queue, b"")
         return subscription
 
     def release(self, handle: Any) -> None:

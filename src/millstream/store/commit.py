@@ -17,12 +17,13 @@ somebody else (``disk_writer``), who then says how it went.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
 from millstream.store import summary
 from millstream.store.block_file import open_segment_file, overwrite_all
+from millstream.store.disk_writer import allocate_ahead
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
 from millstream.store.record import RecordBuffer
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
     from millstream.store.segment import Segment
     from millstream.store.segment_job import SegmentJob
+
+_MOST_COPIED: Final = 64 * 1024  # bytes that are copied behind the header of a file, to be written with it
 
 
 def segment_path(folder: str, number: int) -> str:
@@ -154,18 +157,31 @@ class Commit:
         file = self._open(segment, create=is_new)
         self._restore(segment, buffer.base)
         buffer.seal()
+        if isinstance(file, RealFile):
+            allocate_ahead(file.descriptor(), buffer)
         start = buffer.base
         with buffer.view() as view:
             data: bytes | memoryview = view
             if is_new:
                 self.folder_changed = True
-                start, data = 0, file_header(segment.start_seq) + view
-            # What a commit that failed had written may be lost although it can be read.  It is written
-            # again as it is, never cut off first: the next file may be there already.
-            before = file.size() - start
-            if before > 0:
-                file.overwrite(start, bytes(data[:before]))
-                data = bytes(data[before:])
+                header = file_header(segment.start_seq)
+                if len(view) > _MOST_COPIED:
+                    self._put(file, 0, header)
+                else:
+                    start, data = 0, header + view
+            self._put(file, start, data)
+
+    def _put(self, file: File, start: int, data: bytes | memoryview) -> None:
+        """Write `data` at `start`, where the file ends, or before that after a commit that failed.
+
+        What that commit had written may be lost although it can be read.  It is written again as it is, never
+        cut off first: the next file may be there already.
+        """
+        before = file.size() - start
+        if before > 0:
+            file.overwrite(start, bytes(data[:before]))
+            data = data[before:]
+        if len(data):
             file.append(data)
 
     def _restore(self, segment: Segment, end: int) -> None:

@@ -190,5 +190,6 @@ class Cursor:
         else:
             self._chunk_size = max(self._chunk_size // 2, _SMALLEST_CHUNK)
         self._used = 0
+        segment.touched = True
         self._chunk = self._log.tables.file(segment).read(offset, max(self._chunk_size, end - offset))
         self._chunk_start = offset

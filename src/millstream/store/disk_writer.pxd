@@ -2,7 +2,32 @@ cimport cython
 
 from millstream.store.record cimport RecordBuffer, seal_records
 
+cdef extern from "<fcntl.h>" nogil:
+    int FALLOC_FL_KEEP_SIZE
+    int fallocate(int descriptor, int mode, long long start, long long size)
+
+cdef extern from "<sys/stat.h>" nogil:
+    cdef struct FileFacts "stat":
+        long long st_blocks
+    int fstat(int descriptor, FileFacts* found)
+
+cdef extern from "<sys/statvfs.h>" nogil:
+    cdef struct DiskFacts "statvfs":
+        long long f_bavail
+        long long f_frsize
+    int fstatvfs(int descriptor, DiskFacts* found)
+
 cdef unsigned char _GO_BYTE
+cdef Py_ssize_t _PIECE
+cdef long long _SMALL_FILE
+cdef long long _MOST_AHEAD
+cdef long long _FULL_DISK
+cdef long long _BLOCK
+
+@cython.locals(base="long long", size="long long", room="long long")
+cpdef allocate_ahead(int descriptor, RecordBuffer buffer)
+@cython.locals(end="long long", ahead="long long", file=FileFacts, disk=DiskFacts)
+cdef void _allocate(int descriptor, long long base, long long size, long long room) noexcept nogil
 
 @cython.final
 cdef class DiskWriter:
@@ -16,6 +41,7 @@ cdef class DiskWriter:
     cdef Py_ssize_t _size
     cdef Py_ssize_t _sealed
     cdef Py_ssize_t _base
+    cdef Py_ssize_t _room
     cdef readonly int failed_write
     cdef readonly int failed_sync
     cdef object _thread

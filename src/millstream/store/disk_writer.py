@@ -7,6 +7,8 @@ a pointer and a byte in a pipe, and finds a byte in another pipe when it is done
     loop      begin(descriptor, buffer) ── byte ──▶  thread   checksums, pwrite, fdatasync
               collect()                 ◀── byte ──
 
+Blocks of the file are allocated ahead, so that a sync need not find some: half of its time on some disks.
+
 One write at a time.  Only for bytes at the end of a file that is there; whatever else a commit may have to
 do is ``Commit.run``'s.  Uncompiled it is an ordinary thread that does the same.
 """
@@ -27,6 +29,13 @@ if cython.compiled:
 else:
     from millstream.store.record import seal_records
 
+    fallocate: Any = None  # of the system, see the .pxd
+    fstat: Any = None
+    fstatvfs: Any = None
+    FALLOC_FL_KEEP_SIZE: Any = None
+
+from millstream.store.fs import WRITE_BYTES
+
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer
 
@@ -34,6 +43,35 @@ _GO: Final = b"g"
 _QUIT: Final = b"q"
 _GO_BYTE = _GO[0]
 _IO_ERROR: Final = 5  # EIO
+_PIECE = WRITE_BYTES
+_SMALL_FILE = 64 * 1024  # bytes; a file that is smaller gets blocks as it needs them
+_MOST_AHEAD = 4 * 1024 * 1024
+_BLOCK = 512  # bytes, in which stat counts
+_FULL_DISK = 1024 * 1024 * 1024  # with less free, what is there is left to whoever writes
+
+
+def allocate_ahead(descriptor: int, buffer: RecordBuffer) -> None:
+    """Allocate blocks for the records, and some more if the file may grow, without changing the file's size.
+
+    Nothing happens where that is not possible; compiled, with Linux, and for files that are not small.
+    """
+    base, size, room = buffer.base, buffer.size, buffer.room
+    with cython.nogil:
+        _allocate(descriptor, base, size, room)
+
+
+def _allocate(descriptor: int, base: int, size: int, room: int) -> None:
+    """Allocate at most a quarter of the file ahead, and nothing on a full disk."""
+    file: Any
+    disk: Any
+    if cython.compiled:
+        end = base + size
+        if end < _SMALL_FILE or fstat(descriptor, cython.address(file)) or file.st_blocks * _BLOCK >= end:  # noqa: F821
+            return
+        if fstatvfs(descriptor, cython.address(disk)) or disk.f_bavail * disk.f_frsize <= _FULL_DISK:  # noqa: F821
+            return
+        ahead = min(min(end // 4, _MOST_AHEAD), room)
+        fallocate(descriptor, FALLOC_FL_KEEP_SIZE, base, size + ahead)
 
 
 class DiskWriter:
@@ -53,6 +91,7 @@ class DiskWriter:
         self._size = 0
         self._sealed = 0
         self._base = 0
+        self._room = 0
         self.failed_write = 0  # the error number of the write that ended; 0 if it is written
         self.failed_sync = 0  # of its sync
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -79,6 +118,7 @@ class DiskWriter:
         self._sealed = buffer._sealed
         self._size = buffer.size
         self._base = buffer.base
+        self._room = buffer.room
         try:
             os.write(self._wake, _GO)
         except OSError as error:
@@ -139,10 +179,10 @@ class DiskWriter:
         seal_records(self._data, self._sealed, self._size, self._base)
         written = 0
         if cython.compiled:
+            _allocate(self._descriptor, self._base, self._size, self._room)
             while written < self._size:
-                count = pwrite(
-                    self._descriptor, self._data + written, self._size - written, self._base + written
-                )
+                count = min(self._size - written, _PIECE)
+                count = pwrite(self._descriptor, self._data + written, count, self._base + written)
                 if count >= 0:
                     written += count
                 elif errno != EINTR:
@@ -154,7 +194,8 @@ class DiskWriter:
             data: Any = memoryview(self._data)[: self._size]
             try:
                 while written < self._size:
-                    written += os.pwrite(self._descriptor, data[written:], self._base + written)
+                    piece = data[written : written + _PIECE]
+                    written += os.pwrite(self._descriptor, piece, self._base + written)
             except OSError as error:
                 self.failed_write = error.errno or 0
                 return

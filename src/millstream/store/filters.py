@@ -30,6 +30,15 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
     return flags if b"\x01" in flags else None
 
 
+def flags_between(subjects: SubjectList, start: int, end: int, pattern: bytes) -> bytes:
+    """A flag for each subject from number `start` to before `end` that falls under `pattern`."""
+    flags = bytearray(end - start)
+    for number in range(start, end):
+        if matches(subjects.at(number), pattern):
+            flags[number - start] = 1
+    return bytes(flags)
+
+
 def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> bytes:
     """A flag for each subject from number `start` on that falls under one of `patterns`."""
     subjects = segment.subjects

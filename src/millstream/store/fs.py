@@ -11,11 +11,16 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
+from millstream.store.positioned import read_at
 from millstream.store.reserve import Reserve
+
+# In one call.  For larger ones the kernel looks for large pieces of memory, which on virtual machines are
+# those that were never used: each byte of them costs up to eight times as much.
+WRITE_BYTES: Final = 256 * 1024
 
 
 class File(Protocol):
@@ -148,10 +153,10 @@ class RealFile:
             raise store_error("sync", self.path, error) from error
 
     def read(self, offset: int, size: int) -> bytes:
-        fd = self._descriptor("read")
         try:
-            return os.pread(fd, size, offset)
+            return read_at(self._fd, offset, size)
         except OSError as error:
+            self._descriptor("read")
             raise store_error("read", self.path, error) from error
 
     def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
@@ -185,7 +190,7 @@ def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
     written = 0
     with memoryview(data) as view:
         while written < len(view):
-            written += os.pwrite(fd, view[written:], offset + written)
+            written += os.pwrite(fd, view[written : written + WRITE_BYTES], offset + written)
 
 
 def _private(path: str, flags: int) -> int:

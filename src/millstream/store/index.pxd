@@ -17,10 +17,17 @@ cdef class SubjectNode:
 cdef class SubjectIndex:
     cdef SubjectNode _root
     cdef readonly Py_ssize_t subjects
+    cdef SubjectNode _parent
+    cdef bytes _head
 
-    @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes)
+    @cython.locals(
+        node=SubjectNode, child=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t, last=SubjectNode
+    )
     cpdef SubjectNode find(self, bytes subject)
     @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes)
+    cdef SubjectNode _find_parent(self, bytes subject)
+    cpdef discount_node(self, SubjectNode node, unsigned long long seq)
+    @cython.locals(node=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t)
     cpdef SubjectNode add(self, bytes subject, unsigned long long seq)
     cpdef count_one(self, SubjectNode node, unsigned long long seq)
     @cython.locals(node=SubjectNode)

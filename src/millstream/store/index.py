@@ -33,10 +33,16 @@ class SubjectIndex:
     def __init__(self) -> None:
         self._root = SubjectNode()
         self.subjects = 0
+        self._parent: SubjectNode | None = None  # of the subject that was added last, and
+        self._head = b""  # what all subjects below it begin with, up to their last dot
 
     def find(self, subject: bytes) -> SubjectNode | None:
         """The node of a literal subject, or None if it has no messages."""
         node = self._root
+        parent, size = self._parent, len(self._head)
+        if parent is not None and subject.startswith(self._head) and subject.find(b".", size) < 0:
+            last = parent.children.get(subject[size:]) if parent.children is not None else None
+            return last if last is not None and last.count else None
         for token in subject.split(b"."):
             if node.children is None:
                 return None
@@ -48,8 +54,25 @@ class SubjectIndex:
 
     def add(self, subject: bytes, seq: int) -> SubjectNode:
         """Count one more message, the newest of its subject."""
+        parent, size = self._parent, len(self._head)
+        if parent is None or not subject.startswith(self._head) or subject.find(b".", size) >= 0:
+            parent = self._find_parent(subject)
+            size = len(self._head)
+        token = subject[size:]
+        if parent.children is None:
+            parent.children = {}
+        node = parent.children.get(token)
+        if node is None:
+            node = SubjectNode()
+            parent.children[token] = node
+        self.count_one(node, seq)
+        return node
+
+    def _find_parent(self, subject: bytes) -> SubjectNode:
+        """Find or make the node for all tokens but the last, and remember it: keys come many to a bucket."""
+        self._head = subject[: subject.rfind(b".") + 1]
         node = self._root
-        for token in subject.split(b"."):
+        for token in self._head.split(b".")[:-1]:
             if node.children is None:
                 node.children = {}
             child = node.children.get(token)
@@ -57,7 +80,7 @@ class SubjectIndex:
                 child = SubjectNode()
                 node.children[token] = child
             node = child
-        self.count_one(node, seq)
+        self._parent = node
         return node
 
     def count_one(self, node: SubjectNode, seq: int) -> None:
@@ -93,11 +116,17 @@ class SubjectIndex:
             assert children is not None
             path.append(children[token])
         node = path[-1]
-        node.count -= 1
-        if node.count == 0:
+        if node.count == 1:
+            node.count = 0
             self.subjects -= 1
             self._prune(path, tokens)
-        elif node.count == 1 and seq != node.last and node.last_exact:
+        else:
+            self.discount_node(node, seq)
+
+    def discount_node(self, node: SubjectNode, seq: int) -> None:
+        """The same for a subject whose node is at hand, and which has more than one message."""
+        node.count -= 1
+        if node.count == 1 and seq != node.last and node.last_exact:
             node.first = node.last
             node.first_exact = True
         else:
@@ -129,12 +158,14 @@ class SubjectIndex:
             children = path[position].children
             assert children is not None
             del children[tokens[position]]
+            self._parent = None
             if not children:
                 path[position].children = None
 
     def clear(self) -> None:
         self._root = SubjectNode()
         self.subjects = 0
+        self._parent = None
 
     def is_covered_by(self, pattern: bytes) -> bool:
         """Whether every subject falls under `pattern`, as far as its tokens up to a ``>`` tell."""

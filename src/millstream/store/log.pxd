@@ -18,15 +18,20 @@ cdef class Log(LogWriting):
     cpdef settle(self)
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long", found=Record)
     cpdef bint remove(self, unsigned long long seq) except -1
-    @cython.locals(segment=Segment, ordinal=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
+    @cython.locals(segment=Segment, start=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
     cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
     @cython.locals(segment=Segment, before=Py_ssize_t)
     cdef Py_ssize_t _remove_all(self) except -1
     @cython.locals(
-        segment=Segment, ordinal=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, before=Py_ssize_t, wanted=bytes,
-        lowest="unsigned long long", highest="unsigned long long",
+        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long"
     )
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
+    @cython.locals(before=Py_ssize_t)
+    cpdef Py_ssize_t remove_flagged(
+        self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted
+    ) except -1
+    @cython.locals(ordinal=Py_ssize_t)
+    cdef _remove_flagged(self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted)
     @cython.locals(node=SubjectNode)
     cdef _remove_known(self, bytes subject, unsigned long long below)
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, record=Record)
@@ -42,6 +47,9 @@ cdef class Log(LogWriting):
     cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
     @cython.locals(segment=Segment)
     cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
+    @cython.locals(node=SubjectNode, subject=bytes)
+    cpdef keep_of_newest(self, unsigned long long most)
+    @cython.locals(node=SubjectNode)
     cdef _discount(
         self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,
         bytes subject,

@@ -63,6 +63,7 @@ class Log(LogWriting):
             self._seal(self._active)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         self.messages += segment.count
         self.record_bytes += segment.all_bytes
@@ -124,6 +125,13 @@ class Log(LogWriting):
         self._retire(segment)
         return True
 
+    def keep_of_newest(self, most: int) -> None:
+        """Take away the first messages of the subject that was appended last, until it has `most`."""
+        node, subject = self._last_node, self._last_subject
+        while node is not None and subject is not None and node.count > most:
+            if not self.remove(self._first_of_node(node, subject)):
+                return
+
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
         if seq > self.last_seq:
@@ -138,7 +146,8 @@ class Log(LogWriting):
                     reached = segment.base_seq
                     self.load(segment)
                     reached = seq
-                    self._forget_range(segment, 0, segment.first_not_below(seq), None)
+                    start = segment.first_not_below(self.first_seq)  # nothing is live before
+                    self._forget_range(segment, start, segment.first_not_below(seq), None)
                 self._retire(segment)
         finally:  # if a part cannot be read, what lies before it is gone
             if self.messages != before:
@@ -182,18 +191,30 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
-                end = segment.first_not_below(below)
-                ordinal = segment.next_match(0, wanted)
-                start = ordinal
-                while ordinal < end:
-                    self._removing.append(segment.seq_at(ordinal))
-                    ordinal = segment.next_match(ordinal + 1, wanted)
-                self._forget_range(segment, start, end, wanted)
-                self._retire(segment)
+                self._remove_flagged(segment, 0, segment.first_not_below(below), wanted)
         finally:
             if self.messages != before:
                 self._advance_first(self.first_seq)
         return before - self.messages
+
+    def remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> int:
+        """Take away messages of a segment, whose tables are loaded: those of wanted subjects; how many.
+
+        They are sought from ordinal `start` to before `end`; none of these subjects is left before `start`.
+        """
+        before = self.messages
+        self._remove_flagged(segment, start, end, wanted)
+        if self.messages != before:
+            self._advance_first(self.first_seq)
+        return before - self.messages
+
+    def _remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> None:
+        ordinal = start = segment.next_match(start, wanted)
+        while ordinal < end:
+            self._removing.append(segment.seq_at(ordinal))
+            ordinal = segment.next_match(ordinal + 1, wanted)
+        self._forget_range(segment, start, end, wanted)
+        self._retire(segment)
 
     def _remove_known(self, subject: bytes, below: int) -> None:
         """Take messages of a subject away as long as the index knows which one is the first."""
@@ -231,7 +252,7 @@ class Log(LogWriting):
         if ordinal < 0:
             return False
         if not segment.loaded:
-            offset = self._stretch + record.start
+            offset = self._stretches.start + record.start
         elif self._look(segment, ordinal, record):
             offset = segment.offset_at(ordinal)
         else:
@@ -264,11 +285,15 @@ class Log(LogWriting):
         """Take a live message out of every count."""
         if has_headers:
             self.with_headers -= 1
-        self.index.discount(subject, seq)
+        node = self._last_node
+        if node is not None and node.count > 1 and subject == self._last_subject:
+            self.index.discount_node(node, seq)
+        else:
+            self.index.discount(subject, seq)
+            self._last_node = None
         if self.gone is not None:
             self.gone.append(seq)
         segment.mark_removed(ordinal, size)
-        self._last_node = None
         self.messages -= 1
         self.record_bytes -= size
 
@@ -292,9 +317,16 @@ class Log(LogWriting):
         self.messages -= live - segment.live
         self.record_bytes -= live_bytes - segment.live_bytes
         self._last_node = None
-        for number in range(counts.count):
+        if counts.count <= end - start:
+            for number in range(counts.count):
+                if counts.at(number):
+                    self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
+            return
+        for ordinal in range(start, end):  # a stretch costs what it has, not what the segment has
+            number = segment.subject_number(ordinal)
             if counts.at(number):
                 self.index.discount_many(segment.subjects.at(number), counts.at(number), below)
+                counts.set(number, 0)
 
     def _following(self, segment: Segment, seq: int) -> int:
         """What is the first message when `seq`, which is in `segment`, is gone."""
@@ -363,6 +395,7 @@ class Log(LogWriting):
         position = self.segments.index(segment)
         del self.segments[position]
         del self._bases[position]
+        self._latest = None
         segment.epoch += 1
         self.tables.drop(segment)
         self._last_node = None
@@ -426,6 +459,7 @@ class Log(LogWriting):
         self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
         _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
         segment.become(found)
+        self._latest = None
         for ordinal in range(segment.count):
             seq = segment.seq_at(ordinal)
             if seq in gone or seq < self.first_seq:
@@ -580,7 +614,7 @@ class Log(LogWriting):
             compaction.put_in_place()
         except StoreError:
             return self._discard(compaction)
-        segment.close()
+        self._close_later([segment])
         segment.file = compaction.file
         if compaction.fresh is not None:
             self._exchange_tables(segment, compaction.fresh)
@@ -596,6 +630,7 @@ class Log(LogWriting):
     def _exchange_tables(self, segment: Segment, fresh: Segment) -> None:
         gone = [ordinal for ordinal in range(fresh.count) if segment.ordinal_of(fresh.seq_at(ordinal)) < 0]
         segment.become(fresh)
+        self._latest = None
         for ordinal in gone:
             segment.mark_removed(ordinal, segment.size_of(ordinal))
         self._work.unsummarized.append(segment)

@@ -3,6 +3,7 @@ cimport cython
 from millstream.store.index cimport SubjectIndex, SubjectNode
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
+from millstream.store.stretches cimport Stretches
 from millstream.store.waypoints cimport Waypoints
 
 cdef int _WHOLE
@@ -26,9 +27,8 @@ cdef class LogReading:
     cdef readonly object tables
     cdef list _bases
     cdef Record _scratch
-    cdef Py_ssize_t _stretch
-    cdef Py_ssize_t _ordinal
-    cdef unsigned long long _met
+    cdef Stretches _stretches
+    cdef list _latest
     cdef unsigned long long _last_sought
     cdef Py_ssize_t _in_order
 
@@ -53,13 +53,8 @@ cdef class LogReading:
     @cython.locals(points=Waypoints, ordinal=Py_ssize_t)
     cdef Py_ssize_t _seek(self, Segment segment, unsigned long long seq, Record record) except -3
     cdef bint _are_many(self, unsigned long long seq) noexcept
-    @cython.locals(points=Waypoints)
+    @cython.locals(points=Waypoints, stretches=Stretches)
     cdef bint _meets_live(self, Segment segment, unsigned long long seq) except -1
-    cdef bytes _read_stretch(self, Segment segment, Waypoints points, Py_ssize_t index)
-    @cython.locals(index=Py_ssize_t, size=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t _walk(
-        self, Segment segment, Waypoints points, unsigned long long seq, Record record
-    ) except -3
     @cython.locals(segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t)
     cpdef unsigned long long next_seq(self, unsigned long long seq) except? 0
     @cython.locals(
@@ -67,10 +62,7 @@ cdef class LogReading:
         lowest="unsigned long long", highest="unsigned long long", wanted=bytes, near="unsigned long long",
     )
     cpdef unsigned long long next_match(self, unsigned long long seq, bytes pattern) except? 0
-    @cython.locals(
-        points=Waypoints, record=Record, index=Py_ssize_t, data=bytes, ordinal=Py_ssize_t, at=Py_ssize_t,
-        live=bint,
-    )
+    @cython.locals(points=Waypoints, found="unsigned long long")
     cdef unsigned long long _match_near(self, Segment segment, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(
         segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
@@ -79,16 +71,17 @@ cdef class LogReading:
     cpdef unsigned long long last_match(self, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long first_of(self, bytes subject) except? 0
+    cdef unsigned long long _first_of_node(self, SubjectNode node, bytes subject) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long last_of(self, bytes subject) except? 0
-    @cython.locals(segment=Segment, record=Record, ordinal=Py_ssize_t, seq="unsigned long long")
-    cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
     @cython.locals(
-        points=Waypoints, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, index=Py_ssize_t, data=bytes,
-        at=Py_ssize_t, moment="long long",
+        segment=Segment, record=Record, ordinal=Py_ssize_t, seq="unsigned long long", position=Py_ssize_t
     )
-    cdef unsigned long long _seq_at_time(self, Segment segment, long long timestamp, Record record) except? 0
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t)
+    cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
+    @cython.locals(points=Waypoints)
+    cdef unsigned long long _near_time(self, Segment segment, long long timestamp) except? 0
+    cdef Py_ssize_t _position_at_time(self, long long timestamp) except -1
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t, known=Py_ssize_t)
     cdef Py_ssize_t _ordinal_at_time(self, Segment segment, long long timestamp, Record record) except -1
     cpdef bint get(self, unsigned long long seq, Record record) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t)

@@ -12,21 +12,25 @@ or erased; what is done then is ``Log``'s.
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from millstream.store.filters import bounds, wanted_subjects
 from millstream.store.fs import FileSystem
-from millstream.store.index import SubjectIndex
+from millstream.store.index import SubjectIndex, SubjectNode
 from millstream.store.losses import Losses
 from millstream.store.record import WHOLE, Record
 from millstream.store.segment import Segment
+from millstream.store.stretches import LOST, NOT_THERE, Stretches
 from millstream.store.tables import Tables
-from millstream.store.waypoints import Waypoints
-from millstream.subjects.match import matches
+
+if TYPE_CHECKING:
+    from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
 
 _WHOLE = WHOLE
-_NOT_THERE = -1
-_LOST = -2  # the file is not as the waypoints say
+_NOT_THERE = NOT_THERE
+_LOST = LOST
 _MANY = 256
 
 
@@ -49,9 +53,8 @@ class LogReading:
         self.tables = Tables(fs, folder)
         self._bases: list[int] = []
         self._scratch = Record()  # for what is looked at and not handed out
-        self._stretch = 0  # where the bytes begin that were walked over last
-        self._ordinal = 0  # of the message at which the last walk ended
-        self._met = 0  # its sequence; 0 if it lies behind the stretch
+        self._stretches = Stretches(self.tables)
+        self._latest: list[int] | None = None  # the highest time up to each sealed segment, if known
         self._last_sought = 0
         self._in_order = 0  # how many were sought one behind the other
 
@@ -83,7 +86,9 @@ class LogReading:
 
     def load(self, segment: Segment) -> None:
         """Make sure that the segment's tables are there."""
-        if not segment.loaded:
+        if segment.loaded:
+            segment.touched = True
+        else:
             self.came_back(segment, self.tables.load(segment))
 
     def has(self, seq: int) -> bool:
@@ -125,8 +130,8 @@ class LogReading:
             return segment.count
         if points.seqs is None:
             return min(seq - segment.base_seq, segment.count)
-        if self._walk(segment, points, seq, self._scratch) != _LOST:
-            return self._ordinal
+        if self._stretches.walk(segment, points, seq, self._scratch) != _LOST:
+            return self._stretches.ordinal
         self.load(segment)
         return segment.first_not_below(seq)
 
@@ -142,7 +147,7 @@ class LogReading:
                     return _NOT_THERE
                 if segment.is_removed(seq - segment.base_seq):
                     return _NOT_THERE
-            ordinal = self._walk(segment, points, seq, record)
+            ordinal = self._stretches.walk(segment, points, seq, record)
             if ordinal >= 0:
                 return _NOT_THERE if segment.is_removed(ordinal) else ordinal
             if ordinal == _NOT_THERE and points.seqs is not None:
@@ -150,47 +155,14 @@ class LogReading:
         self.load(segment)
         return segment.ordinal_of(seq)
 
-    def _walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
-        """Walk from the last waypoint before `seq` to its message; its ordinal, _NOT_THERE or _LOST.
-
-        `_ordinal` is that of the first message that is not below `seq`.  Everything on the way is verified.
-        """
-        self._ordinal = self._met = 0
-        index = points.before(seq)
-        if index < 0:
-            return _NOT_THERE
-        data = self._read_stretch(segment, points, index)
-        size = points.end(index) - self._stretch
-        ordinal = points.ordinals.at(index)
-        at = 0
-        while at < size:
-            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
-                return _LOST
-            if record.is_numbered():
-                if record.seq >= seq:
-                    break
-                ordinal += 1
-            at += record.size
-        self._ordinal = ordinal
-        if at >= size:
-            return _NOT_THERE
-        self._met = record.seq
-        return ordinal if record.seq == seq else _NOT_THERE
-
-    def _read_stretch(self, segment: Segment, points: Waypoints, index: int) -> bytes:
-        """The bytes from a waypoint to the next one; `_stretch` is where they begin."""
-        self._stretch = points.start(index)
-        data: bytes = self.tables.file(segment).read(self._stretch, points.end(index) - self._stretch)
-        return data
-
     def _meets_live(self, segment: Segment, seq: int) -> bool:
-        """Whether a walk to `seq` in a segment with gaps ends at a message that is live: `_met`."""
-        points = segment.waypoints
+        """Whether a walk to `seq` in a segment with gaps ends at a message that is live."""
+        points, stretches = segment.waypoints, self._stretches
         if points is None or self._are_many(seq):
             return False
-        self._walk(segment, points, max(seq, segment.base_seq), self._scratch)
-        self._last_sought = self._met
-        return self._met > 0 and not segment.is_removed(self._ordinal)
+        stretches.walk(segment, points, max(seq, segment.base_seq), self._scratch)
+        self._last_sought = stretches.met
+        return stretches.met > 0 and not segment.is_removed(stretches.ordinal)
 
     def _are_many(self, seq: int) -> bool:
         """Whether `seq` is one of many that are sought one behind the other: then loading tables pays."""
@@ -209,7 +181,7 @@ class LogReading:
                 continue
             if not segment.knows_seqs():
                 if self._meets_live(segment, seq):
-                    return self._met
+                    return self._stretches.met
                 self.load(segment)
             ordinal = segment.next_live(segment.first_not_below(seq))
             if ordinal < segment.count:
@@ -249,24 +221,10 @@ class LogReading:
         points = segment.waypoints
         if points is None or self._are_many(seq):
             return 0
-        index = points.before(max(seq, segment.base_seq))
-        if index < 0:
-            return 0
-        record = self._scratch
-        data = self._read_stretch(segment, points, index)
-        ordinal = points.ordinals.at(index)
-        at = 0
-        while at < len(data):
-            if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
-                return 0
-            if record.is_numbered():
-                live = record.is_message() and not segment.is_removed(ordinal)
-                if live and record.seq >= seq and matches(record.subject(), pattern):
-                    self._last_sought = record.seq
-                    return record.seq
-                ordinal += 1
-            at += record.size
-        return 0
+        found = self._stretches.match(segment, points, seq, pattern, self._scratch)
+        if found:
+            self._last_sought = found
+        return found
 
     def last_match(self, seq: int, pattern: bytes) -> int:
         """The last live sequence not above `seq` whose subject falls under `pattern`; 0 if none."""
@@ -293,8 +251,9 @@ class LogReading:
     def first_of(self, subject: bytes) -> int:
         """The first sequence of a literal subject; 0 if it has none."""
         node = self.index.find(subject)
-        if node is None:
-            return 0
+        return 0 if node is None else self._first_of_node(node, subject)
+
+    def _first_of_node(self, node: SubjectNode, subject: bytes) -> int:
         if not node.first_exact:
             node.first = self.next_match(node.first, subject)
             node.first_exact = True
@@ -312,14 +271,18 @@ class LogReading:
 
     def seq_at_time(self, timestamp: int) -> int:
         """The first live sequence stored at or after `timestamp`; 0 if there is none."""
+        position = self._position_at_time(timestamp)
+        if position < len(self.segments):
+            seq = self._near_time(self.segments[position], timestamp)
+            if seq:
+                return self.next_seq(seq)
         record = Record()
-        for segment in list(self.segments):  # a damaged one may go while it is looked at
+        for segment in self.segments[position:]:  # a damaged one may go while it is looked at
             if segment.live == 0 or segment.last_timestamp < timestamp:
                 continue
-            if not segment.loaded and not segment.times_fall:
-                seq = self._seq_at_time(segment, timestamp, record)
-                if seq:
-                    return self.next_seq(seq)
+            seq = self._near_time(segment, timestamp)
+            if seq:
+                return self.next_seq(seq)
             self.load(segment)
             ordinal = 0 if segment.times_fall else self._ordinal_at_time(segment, timestamp, record)
             ordinal = segment.next_live(ordinal)
@@ -331,40 +294,28 @@ class LogReading:
                 ordinal = segment.next_live(ordinal + 1)
         return 0
 
-    def _seq_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
-        """The same within a segment, removed messages included; 0 if the tables have to tell."""
+    def _near_time(self, segment: Segment, timestamp: int) -> int:
+        """The first sequence in a segment stored at or after `timestamp`; 0: ask the tables."""
         points = segment.waypoints
-        if points is None or points.offsets.count == 0:
+        if points is None or segment.loaded or segment.times_fall or segment.last_timestamp < timestamp:
             return 0
-        low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
-        while low < high:
-            middle = (low + high) // 2
-            moment = points.time(middle)
-            if moment == 0:
-                data = self._read_stretch(segment, points, middle)
-                if record.read(data, 0, len(data), True, self._stretch) != _WHOLE:
-                    return 0
-                moment = record.timestamp
-                points.note_time(middle, moment)
-            if moment < timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        index = low - 1 if low else 0
-        while index < points.offsets.count:  # in this stretch, or it is the first message of the next
-            data = self._read_stretch(segment, points, index)
-            at = 0
-            while at < len(data):
-                if record.read(data, at, len(data), True, self._stretch) != _WHOLE:
-                    return 0
-                if record.is_numbered() and record.timestamp >= timestamp:
-                    return record.seq
-                at += record.size
-            index += 1
-        return segment.last_seq + 1
+        return self._stretches.at_time(segment, points, timestamp, self._scratch)
+
+    def _position_at_time(self, timestamp: int) -> int:
+        """The position of the first segment that may have a message stored at or after `timestamp`."""
+        if self._latest is None:
+            sealed = self.segments[:-1]
+            self._latest = list(itertools.accumulate((each.last_timestamp for each in sealed), max))
+        return bisect.bisect_left(self._latest, timestamp)
 
     def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
         low, high = 0, segment.count
+        if segment.times.count:
+            known = segment.times.first_not_below(timestamp if timestamp > 0 else 0)
+            if known < segment.times.count:
+                high = segment.timed.at(known)
+            if known > 0:
+                low = segment.timed.at(known - 1)
         while low < high:
             middle = (low + high) // 2
             probe = middle
@@ -403,7 +354,7 @@ class LogReading:
             return False
         points = segment.waypoints
         if not segment.loaded and points is not None:
-            found = self._walk(segment, points, seq, record)
+            found = self._stretches.walk(segment, points, seq, record)
             if found != _LOST:
                 return found >= 0 and record.is_message()
         self.load(segment)

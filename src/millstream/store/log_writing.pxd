@@ -14,6 +14,7 @@ cdef unsigned long long _FARTHEST_JUMP
 cdef class LogWriting(LogReading):
     cdef public bint keeps_recent
     cdef public object recent
+    cdef public object closer
     cdef Py_ssize_t _segment_size
     cdef Segment _active
     cdef bytes _last_subject
@@ -34,7 +35,6 @@ cdef class LogWriting(LogReading):
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
         long long timestamp, int marks,
     ) except 0
-    cpdef Py_ssize_t count_of_newest(self) noexcept
     @cython.locals(segment=Segment)
     cpdef skip_to(self, unsigned long long seq, long long timestamp)
     @cython.locals(segment=Segment)

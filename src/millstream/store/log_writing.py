@@ -11,9 +11,11 @@ Not here: what a removal does to segments (``log``), and the writing itself (``c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
-from millstream.store.fs import FileSystem
+from millstream.store.fs import File, FileSystem
 from millstream.store.index import SubjectNode
 from millstream.store.log_reading import LogReading
 from millstream.store.numbers import pack_rising
@@ -31,6 +33,11 @@ _ERASE = int(Kind.ERASE)
 _FARTHEST_JUMP = FARTHEST_JUMP
 
 
+def close_files(files: list[File]) -> None:
+    for file in files:
+        file.close()
+
+
 class LogWriting(LogReading):
     """What ``Log`` can do without taking anything away."""
 
@@ -38,6 +45,7 @@ class LogWriting(LogReading):
         LogReading.__init__(self, fs, folder)
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
+        self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more
         self._segment_size = segment_size
         self._active: Segment | None = None
         self._last_subject: bytes | None = None
@@ -91,10 +99,6 @@ class LogWriting(LogReading):
             self.with_headers += 1
         return seq
 
-    def count_of_newest(self) -> int:
-        """How many messages the subject has that was appended last; 0 if others were removed since."""
-        return self._last_node.count if self._last_node is not None else 0
-
     def skip_to(self, seq: int, timestamp: int) -> None:
         """Use up all sequences up to and including `seq` without storing anything."""
         if seq <= self.last_seq:
@@ -131,6 +135,7 @@ class LogWriting(LogReading):
         segment = Segment(number, self.last_seq + 1)
         self.segments.append(segment)
         self._bases.append(segment.base_seq)
+        self._latest = None
         self._active = segment
         return segment
 
@@ -163,6 +168,18 @@ class LogWriting(LogReading):
             or (self._active is not None and self._active.pending.size)
         )
 
+    def unwritten(self) -> int:
+        """Return how many bytes of records are not in a file yet, or are being written there."""
+        total = 0
+        for segment in reversed(self.segments):
+            size = segment.pending.size
+            if segment.writing is not None:
+                size += segment.writing.size
+            if size == 0 and segment is not self._active:
+                break
+            total += size
+        return total
+
     def begin_commit(self, *, flush: bool = False) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way.
 
@@ -184,6 +201,8 @@ class LogWriting(LogReading):
         self._renamed = False
         self._doubt = False
         self._tidying = False
+        pending = self._active.pending
+        pending.room = max(0, self._segment_size - pending.base - pending.size)
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
         self._commit.only_appends = not removes and work.is_nothing()
         return self._commit
@@ -202,15 +221,16 @@ class LogWriting(LogReading):
         """The commit's ``run`` returned."""
         self.committed = commit.last_seq
         work = commit.work
-        for segment, _ in commit.parts:
-            segment.writing = None
         self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
+        for segment, buffer in commit.parts:
+            segment.writing = None
+            if self.recent is None or segment is not self.recent.segment:
+                buffer.recycle()
         if commit.synced and not work.is_nothing():
             self._make_ready(work.jobs)
             for each in work.overwrites:
                 each.segment.pins -= 1
-            for segment in commit.removed:
-                segment.close()
+            self._close_later(commit.removed)
             for segment in commit.summarized:
                 segment.summarized = True
                 segment.forget_sums()
@@ -221,6 +241,14 @@ class LogWriting(LogReading):
         elif not commit.synced:
             work.unsynced += [segment for segment, _ in commit.parts]
         self._finish(commit, work)
+
+    def _close_later(self, segments: list[Segment]) -> None:
+        """Have files closed that have no name any more: the last one to close it frees all of its pages."""
+        files = [segment.file for segment in segments if segment.file is not None]
+        for segment in segments:
+            segment.file = None
+        if files:
+            self.closer(files)
 
     def fail_commit(self, commit: Commit) -> None:
         """The commit's ``run`` raised: nothing of it counts; its bytes are kept for another try."""
@@ -303,6 +331,7 @@ class LogWriting(LogReading):
         self._closed = True
         if self._commit is not None and self._commit.running:
             return
+        self.tables.drop_all()
         for segment in [*self.segments, *self._doomed, *self._work.doomed]:
             if not segment.held:
                 segment.close()

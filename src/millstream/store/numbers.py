@@ -72,6 +72,8 @@ class Numbers(GrowingBuffer):
 
     def at(self, index: int) -> int:
         """The number at `index`, which must be there."""
+        if self.width == 4:
+            return _little(self._store, 4 * index, 4)
         return read_little(self._store, index * self.width, self.width)
 
     def first_not_below(self, value: int) -> int:

@@ -14,12 +14,15 @@ cdef int _KIND_SHIFT
 cdef int _WHOLE
 cdef int _CUT
 cdef int _DAMAGED
+cdef Py_ssize_t _SPARE_BYTES
+cdef list _spare
 
 cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py_ssize_t body_size)
 
 @cython.final
 cdef class RecordBuffer(GrowingBuffer):
     cdef public Py_ssize_t base
+    cdef public Py_ssize_t room
     cdef Py_ssize_t _sealed
 
     @cython.locals(subject_size=Py_ssize_t, total=Py_ssize_t)
@@ -29,6 +32,8 @@ cdef class RecordBuffer(GrowingBuffer):
     ) except -1
     @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, base=Py_ssize_t)
     cpdef seal(self)
+    @cython.locals(store=bytearray, each=bytearray, kept=Py_ssize_t)
+    cpdef recycle(self)
     cpdef bytes slice(self, Py_ssize_t start, Py_ssize_t size)
 
 @cython.locals(size="unsigned int", crc="unsigned int")
@@ -66,4 +71,8 @@ cdef class Record:
     cpdef bytes headers(self)
     cpdef bytes payload(self)
 
+cpdef Py_ssize_t size_in(const unsigned char* p, Py_ssize_t at) noexcept
+@cython.locals(kind=int)
+cpdef unsigned long long seq_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
+cpdef long long time_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef long long _read_signed(const unsigned char* p, Py_ssize_t at) noexcept

@@ -54,6 +54,10 @@ _SIZE_MASK = MAX_RECORD
 _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
+_SPARE_BYTES = 40 * 1024 * 1024  # of all memory that is kept for the next buffers
+_MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
+_SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
+
 WHOLE = 1  # a record is there and sound
 CUT = 0  # the bytes end before the record does
 DAMAGED = -1  # what is there is no record
@@ -67,12 +71,19 @@ def record_size(subject_size: int, header_size: int, body_size: int) -> int:
     return _HEADER_SIZE + (4 + header_size if header_size > 0 else 0) + subject_size + body_size
 
 
+_spare: list[bytearray] = []
+
+
 class RecordBuffer(GrowingBuffer):
-    """Records to be written; checksums are put in by ``seal``, which may run in another thread."""
+    """Records to be written; checksums are put in by ``seal``, which may run in another thread.
+
+    Memory of buffers that were written is used again (``recycle``): fresh memory costs more than filling it.
+    """
 
     def __init__(self) -> None:
         GrowingBuffer.__init__(self)
         self.base = 0  # where its first byte will lie in the file
+        self.room = 0  # bytes by which the file may still grow behind it
         self._sealed = 0
 
     def add(
@@ -97,6 +108,9 @@ class RecordBuffer(GrowingBuffer):
             raise ValueError("headers and body do not lie within their source")
         if subject_size > _MAX_SUBJECT or total > _SIZE_MASK:
             raise ValueError(f"a record cannot have {total} bytes, or a subject of {subject_size}")
+        if self._capacity == 0 and _spare:
+            self._store = _spare.pop()
+            self._capacity = len(self._store)
         self.reserve(total)
         self.put_little(total | (kind << _KIND_SHIFT), 4)
         self.put_little(0, 4)
@@ -119,9 +133,38 @@ class RecordBuffer(GrowingBuffer):
             seal_records(p, at, end, base)
         self._sealed = end
 
+    def recycle(self) -> None:
+        """Leave the memory to the next buffer; nobody needs what is in it any more."""
+        store = self._store
+        self._store = bytearray()
+        self.size = self._capacity = self._sealed = 0
+        if not store or len(_spare) >= _MOST_SPARES:
+            return
+        try:
+            del store[-1:]  # somebody who looks at it still would keep it from growing
+        except BufferError:
+            return
+        kept = len(store)
+        for each in _spare:
+            kept += len(each)
+        if kept <= _SPARE_BYTES:
+            _spare.append(store)
+
     def slice(self, start: int, size: int) -> bytes:
         """A copy of some of the bytes."""
         return bytes(self._store[start : start + size])
+
+
+def drop_large_spares() -> None:
+    """Give back large pieces of memory that are kept for the next buffers: there is no hurry now."""
+    global _spare
+    if _spare:
+        _spare = [each for each in _spare if len(each) <= _SMALL_SPARE]
+
+
+def spare_bytes() -> int:
+    """Return how much memory is kept for the next buffers."""
+    return sum([len(each) for each in _spare])
 
 
 def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
@@ -240,6 +283,24 @@ class Record:
 
     def payload(self) -> bytes:
         return self.buf[self.body_start + self.header_size : self.body_start + self.body_size]
+
+
+def size_in(p: bytes, at: int) -> int:
+    """The size that the record at `at` says it has, of which four bytes must be there."""
+    return (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
+
+
+def seq_in(p: bytes, at: int, end: int) -> int:
+    """The sequence that a record at `at` says it has; 0 if it is or was no message.  Nothing is verified."""
+    if end - at < _HEADER_SIZE:
+        return 0
+    kind = p[at + 3] >> 4
+    return read_little(p, at + 8, 8) if kind <= _HEADERS or kind == _ERASED else 0
+
+
+def time_in(p: bytes, at: int, end: int) -> int:
+    """The time that a record at `at` says it has, 0 if it is cut.  Nothing is verified."""
+    return _read_signed(p, at + 16) if end - at >= _HEADER_SIZE else 0
 
 
 def _read_signed(p: bytes | bytearray, at: int) -> int:

@@ -6,6 +6,7 @@ from millstream.store.subject_list cimport SubjectList
 from millstream.store.waypoints cimport Waypoints
 
 cdef Py_ssize_t _FILE_HEADER_SIZE
+cdef Py_ssize_t _STRIDE
 cdef unsigned int _HEADER_BIT
 cdef unsigned int _SUBJECT_MASK
 
@@ -43,12 +44,16 @@ cdef class Segment:
     cdef public int held
     cdef public Py_ssize_t epoch
     cdef readonly bint loaded
+    cdef public bint touched
     cdef readonly Numbers offsets
     cdef readonly Numbers subject_of
     cdef readonly Numbers seqs
     cdef readonly Numbers others
     cdef readonly SubjectList subjects
     cdef public Waypoints waypoints
+    cdef readonly Numbers timed
+    cdef readonly Numbers times
+    cdef Py_ssize_t _timed_end
     cdef readonly Numbers counts
     cdef readonly Numbers firsts
     cdef readonly Numbers lasts
@@ -62,6 +67,7 @@ cdef class Segment:
         self, unsigned long long seq, long long timestamp, bytes subject, bint has_headers, Py_ssize_t size
     ) except -1
     cpdef close(self)
+    cdef int _note_time(self, Py_ssize_t ordinal, long long timestamp) except -1
     cpdef note_other(self, Py_ssize_t size)
     cpdef note_gap(self, Py_ssize_t end)
     cpdef _make_sparse(self, unsigned long long seq)
@@ -81,6 +87,7 @@ cdef class Segment:
     @cython.locals(removed=bytearray)
     cdef bint _all_removed(self, Py_ssize_t ordinal) noexcept
     cpdef bytes subject_at(self, Py_ssize_t ordinal)
+    cpdef Py_ssize_t subject_number(self, Py_ssize_t ordinal) noexcept
     cpdef bint has_headers(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t offset_at(self, Py_ssize_t ordinal) noexcept
     @cython.locals(end=Py_ssize_t, between=Py_ssize_t)

@@ -32,6 +32,7 @@ MAGIC = b"MSL\x01"
 FILE_HEADER_SIZE = 16
 ALL_MARKS = 0x7FFFFFFF  # of a segment whose marks are not known any more
 _FILE_HEADER_SIZE = FILE_HEADER_SIZE
+_STRIDE = STRIDE
 _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
 
@@ -79,16 +80,20 @@ class Segment:
         self.removed: bytearray | None = None
         self.removals = Numbers(8)  # sequences that REMOVED and ERASE records in this file name
         self.floor = 0  # the highest FLOOR record in this file
-        self.pins = 0  # while not 0, another thread uses tables or file: they must stay
+        self.pins = 0  # while not 0, somebody uses tables or file between steps of the loop: they must stay
         self.held = 0  # while not 0, somebody will read it as it was: it must stay (see ``frozen``)
         self.epoch = 0  # changes when offsets and ordinals do
         self.loaded = True  # the tables are there
+        self.touched = False  # and somebody needed them since ``Tables.rest`` looked
         self.offsets = Numbers(4)
         self.subject_of = Numbers(4)
         self.seqs: Numbers | None = None
         self.others = Numbers(4)  # where records lie that are no messages
         self.subjects = SubjectList()
         self.waypoints: Waypoints | None = None  # made when the tables are dropped for the first time
+        self.timed = Numbers(4)  # ordinals of messages, about one for 4 KiB, of which
+        self.times = Numbers(8)  # the time is known; both empty if the tables came from the summary
+        self._timed_end = 0  # the first offset that needs another one
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
         self.lasts = Numbers(8)
@@ -130,6 +135,8 @@ class Segment:
         self.counts.set(number, self.counts.at(number) + 1)
         self.lasts.set(number, seq)
         self.offsets.push(self.size)
+        if self.size >= self._timed_end or size > _STRIDE:
+            self._note_time(ordinal, timestamp)
         if has_headers:
             number |= _HEADER_BIT
             self.with_headers += 1
@@ -148,6 +155,12 @@ class Segment:
         self.all_bytes += size
         self.size += size
         return ordinal
+
+    def _note_time(self, ordinal: int, timestamp: int) -> None:
+        """Keep the time of a message that will have a waypoint (``Waypoints``)."""
+        self.timed.push(ordinal)
+        self.times.push(timestamp if timestamp > 0 else 0)
+        self._timed_end = self.size + _STRIDE
 
     def note_other(self, size: int) -> None:
         """Leave room for a record that is no message."""
@@ -246,6 +259,9 @@ class Segment:
 
     def subject_at(self, ordinal: int) -> bytes:
         return self.subjects.at(self.subject_of.at(ordinal) & _SUBJECT_MASK)
+
+    def subject_number(self, ordinal: int) -> int:
+        return self.subject_of.at(ordinal) & _SUBJECT_MASK
 
     def has_headers(self, ordinal: int) -> bool:
         return self.subject_of.at(ordinal) & _HEADER_BIT != 0
@@ -446,6 +462,8 @@ class Segment:
         self.subject_of = subject_of
         self.seqs = seqs
         self.subjects = subjects
+        self.timed = Numbers(4)
+        self.times = Numbers(8)
 
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
@@ -479,6 +497,7 @@ class Segment:
         """Forget the tables of a sealed segment, which its summary has, but for the waypoints."""
         if self.waypoints is None:
             self.waypoints = Waypoints(self.offsets, self.seqs, self.base_seq, self.size, stride)
+            self.waypoints.take_times(self.timed, self.times)
         self.loaded = False
         self.epoch += 1
         self.offsets = Numbers(4)
@@ -486,7 +505,14 @@ class Segment:
         self.seqs = None
         self.others = Numbers(4)
         self.subjects = SubjectList()
+        self.timed = Numbers(4)
+        self.times = Numbers(8)
         self.forget_sums()
+
+    def table_bytes(self) -> int:
+        """The memory of the tables, about: lists that grew have up to as much to spare."""
+        tables = 2 * self.offsets.size + self.others.size + self.subjects.memory()
+        return tables + (self.seqs.size if self.seqs is not None else 0)
 
     def forget_sums(self) -> None:
         """There is a summary, which has them."""

@@ -82,6 +82,10 @@ class SubjectList(GrowingBuffer):
         self._ends.push(self.size)
         self.count += 1
 
+    def memory(self) -> int:
+        """The bytes that names and tables take."""
+        return self.size + self._ends.size + self._slots.size
+
     def is_unique(self) -> bool:
         """Whether no name is there twice."""
         if self._hashed < self.count:

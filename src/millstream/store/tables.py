@@ -1,13 +1,17 @@
-"""The tables of sealed segments: loaded for whatever goes over many messages, dropped when there are many.
+"""The tables of sealed segments: loaded for whatever goes over many messages, and dropped again.
 
-Files are opened when they are read; a log keeps a bounded number of them open.  Used by the thread that
-appends, and by no other.
+All logs together have a share of the memory budget.  While that is exceeded, a log that loads tables drops
+those it loaded first, but for a few: readers at several places need one each.  Tables that were not used for
+a while are dropped in any case (``rest``).  Files are opened when they are read; a log keeps a bounded
+number of them open.  Used by the thread that appends, and by no other.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from millstream.base.budget import BUDGET
+from millstream.base.slices import Pieces
 from millstream.store.block_file import open_segment_file
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
@@ -17,8 +21,9 @@ from millstream.store.segment import Segment, start_in_header
 from millstream.store.summary import Summary, decode, load_tables
 from millstream.store.waypoints import STRIDE
 
-MOST_LOADED = 16  # sealed segments
+FEW_LOADED = 4  # sealed segments
 MOST_OPEN = 256  # files of segments without tables
+_MESSAGES_OF_AN_ITEM = 100  # for which a waypoint is chosen, in the time that other items of a slice take
 
 
 class Tables:
@@ -27,7 +32,7 @@ class Tables:
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
         self._folder = folder
-        self._loaded: list[Segment] = []  # sealed ones, the latest used last
+        self._loaded: dict[Segment, int] = {}  # sealed ones and their bytes, the latest loaded last
         self._opened: deque[Segment] = deque()  # for reads of single messages, the first one first
         self.stride = STRIDE
 
@@ -62,12 +67,23 @@ class Tables:
 
     def keep(self, segment: Segment) -> None:
         """A segment that has its tables was sealed."""
-        self._loaded.append(segment)
+        self._count(segment)
 
     def drop(self, segment: Segment) -> None:
-        """A segment is gone."""
-        if segment in self._loaded:
-            self._loaded.remove(segment)
+        """A segment is gone, or has no tables any more."""
+        BUDGET.tables.take(-self._loaded.pop(segment, 0))
+
+    def drop_all(self) -> None:
+        """The log is closed."""
+        for segment in list(self._loaded):
+            self.drop(segment)
+
+    def _count(self, segment: Segment) -> None:
+        self.drop(segment)
+        size = segment.table_bytes()
+        self._loaded[segment] = size
+        segment.touched = True
+        BUDGET.tables.take(size)
 
     def load(self, segment: Segment) -> Segment | None:
         """Give a segment its tables; if its file does not hold what was known of it, what it does hold."""
@@ -81,7 +97,7 @@ class Tables:
             if scanned.count == segment.count and scanned.all_bytes == segment.all_bytes:
                 segment.adopt_tables(scanned)
                 scanned = None
-        self._loaded.append(segment)
+        self._count(segment)
         self.trim()
         return scanned
 
@@ -106,14 +122,27 @@ class Tables:
         return scanned
 
     def trim(self) -> None:
-        """Drop the tables that were brought in first, but for the last one."""
-        spare = len(self._loaded) - MOST_LOADED
-        for segment in self._loaded[:-1]:
-            if spare <= 0:
+        """Drop the tables that were loaded first, while all logs have too many and this one not just few."""
+        spare = len(self._loaded) - FEW_LOADED
+        if spare <= 0 or not BUDGET.tables.is_exceeded():
+            return
+        for segment in list(self._loaded)[:-1]:
+            if spare <= 0 or not BUDGET.tables.is_exceeded():
                 return
-            if segment.pins or not segment.summarized or segment.pending.size:
-                continue  # they are needed, and exist nowhere else
-            self._loaded.remove(segment)
-            segment.unload(self.stride)
-            segment.close()
-            spare -= 1
+            spare -= self._unload(segment)
+
+    def rest(self) -> Pieces[None]:
+        """Drop the tables that were not used since the last time this was done."""
+        for segment in list(self._loaded):
+            if segment in self._loaded and not segment.touched:
+                self._unload(segment)
+                yield 1 + segment.count // _MESSAGES_OF_AN_ITEM
+            segment.touched = False
+
+    def _unload(self, segment: Segment) -> bool:
+        if segment.pins or not segment.summarized or segment.pending.size:
+            return False  # they are needed, and exist nowhere else
+        self.drop(segment)
+        segment.unload(self.stride)
+        segment.close()
+        return True

@@ -19,5 +19,7 @@ cdef class Waypoints:
     cpdef Py_ssize_t before(self, unsigned long long seq) noexcept
     cpdef long long time(self, Py_ssize_t index) noexcept
     cpdef note_time(self, Py_ssize_t index, long long timestamp)
+    cpdef take_times(self, Numbers ordinals, Numbers times)
+    cpdef Py_ssize_t ordinal_end(self, Py_ssize_t index, Py_ssize_t count) noexcept
     cpdef Py_ssize_t start(self, Py_ssize_t index) noexcept
     cpdef Py_ssize_t end(self, Py_ssize_t index) noexcept

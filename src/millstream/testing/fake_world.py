@@ -18,11 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from millstream.base.slices import Pieces, Sliced
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import CommitJob, NoJournal, Request, Sink, Traced
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame, make_frame
 from millstream.protocol.replies import Replies
@@ -99,6 +101,7 @@ class FakeWorld:
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
         self.journal = NoJournal()
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
+        self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024
         self.max_subject = 4096
 
@@ -182,11 +185,16 @@ class FakeWorld:
         heapq.heappush(self._timers, (due, next(self._order), timer))
         return timer
 
-    def in_turn(self, name: str, step: Callable[[], int]) -> None:
-        def slice_of_work() -> None:
-            self.slices.append((name, step()))
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        work = Sliced(pieces)
 
-        self._soon.append(slice_of_work)
+        def next_slice() -> None:
+            ended = work.step()
+            self.slices.append((name, work.items))
+            if not ended:
+                self._soon.append(next_slice)
+
+        self._soon.append(next_slice)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
@@ -196,6 +204,12 @@ class FakeWorld:
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         self.run_in_worker(job.run, done)
+
+    def hold_publisher(self) -> None:
+        self.held += 1
+
+    def release_publishers(self) -> None:
+        self.held = 0
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -240,11 +254,17 @@ class FakeWorld:
         callback: Callable[[Request], None],
         queue: bytes | None = None,
         *,
-        spared: Callable[[bytes], bool] | None = None,
+        spared: tuple[bytes, ...] = (),
+        responder: Responder | None = None,
     ) -> Any:
         def call(request: Request) -> None:
-            if spared is None or not spared(request.subject):
-                callback(request)
+            if (request.subject + b".").startswith(tuple(each + b"." for each in spared)):
+                return
+            if responder is not None and request.reply and not request.headers:
+                frame = make_frame(request.reply, None, request.payload)
+                if responder.respond(request.subject, frame, self.outlet(request.reply)):
+                    return
+            callback(request)
 
         entry = (subject, call)
         self._services.append(entry)

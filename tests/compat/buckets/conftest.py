@@ -1,6 +1,5 @@
 """Key-value buckets and object stores of nats-py, on either server and either storage."""
 
-import gc
 import itertools
 from collections.abc import AsyncIterator, Iterator
 
@@ -13,6 +12,7 @@ from nats.js.api import KeyValueConfig, ObjectStoreConfig, StorageType
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
+from millstream.testing.garbage import garbage_collected
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
@@ -21,8 +21,8 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def _leave_no_garbage_to_other_tests() -> Iterator[None]:
-    yield
-    gc.collect()
+    with garbage_collected():
+        yield
 
 
 @pytest.fixture(params=["file", "memory"])

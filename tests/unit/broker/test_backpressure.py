@@ -146,6 +146,56 @@ def test_a_sender_that_leaves_during_its_pause_is_left_alone() -> None:
     assert sender.connection.cid not in broker.connections
 
 
+def test_a_sender_that_is_held_is_read_from_when_it_is_released() -> None:
+    broker, sender, _, _ = scene()
+    hold_at_each_message(broker, b"stored")
+    sender.say(b"PUB stored 1\r\nx\r\n")
+    assert not sender.transport.reading
+    loop_of(broker).advance(60.0)  # no timer ends it
+    assert not sender.transport.reading
+    broker.tick.release()
+    assert sender.transport.reading
+    assert broker.stalled_clients == 0
+
+
+def test_only_the_sender_of_what_waits_is_held() -> None:
+    broker, sender, slow, quick = scene()
+    hold_at_each_message(broker, b"stored")
+    sender.say(b"PUB stored 1\r\nx\r\n")
+    quick.say(b"PUB other 1\r\nx\r\n")
+    assert [each.transport.reading for each in (sender, slow, quick)] == [False, True, True]
+
+
+def test_a_sender_that_is_held_and_stalled_waits_for_both() -> None:
+    broker, sender, slow, _ = scene(max_pending=4000)
+    sender.say(KILOBYTE * 3)  # stalled
+    sender.connection.backpressure.hold()
+    loop_of(broker).advance(0.01)
+    assert not sender.transport.reading
+    slow.transport.take()
+    broker.tick.release()
+    assert sender.transport.reading
+
+
+def test_a_sender_that_leaves_while_it_is_held_is_left_alone() -> None:
+    broker, sender, _, _ = scene()
+    hold_at_each_message(broker, b"stored")
+    sender.say(b"PUB stored 1\r\nx\r\n")
+    sender.transport.peer_closes()
+    loop_of(broker).run_ready()
+    broker.tick.release()
+    assert sender.connection.cid not in broker.connections
+
+
+def hold_at_each_message(broker: Broker, subject: bytes) -> None:
+    """Do what a stream does whose messages wait for the disk."""
+
+    def taken(message: object) -> None:
+        broker.tick.crowded = broker.tick.flooded = True
+
+    broker.subscribe(broker.global_account, subject, taken)
+
+
 def test_a_client_that_pings_and_does_not_read_is_closed() -> None:
     broker = make_broker(max_pending=10_000)
     one = client(broker)

@@ -9,7 +9,7 @@ import pytest
 from broker_kit import client, loop_of, make_broker
 
 from millstream.base.lanes import Unwanted
-from millstream.base.slices import MOST_ITEMS
+from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.broker.broker import Broker
 
 
@@ -153,18 +153,51 @@ def test_a_round_of_the_loop_runs_one_slice(caplog: pytest.LogCaptureFixture) ->
     loop = loop_of(broker)
     ran: list[str] = []
 
-    def fail() -> int:
+    def work(name: str) -> Pieces[None]:
+        ran.append(name)
+        yield 1
+
+    def fail() -> Pieces[None]:
         ran.append("bad")
+        yield 1
         raise RuntimeError("a slice of this test")
 
+    def publish() -> Pieces[None]:
+        yield broker.publish(broker.global_account, b"news", b"hi")
+
     for name in "abc":
-        broker.turns.in_turn(name, lambda name=name: ran.append(name) or 1)  # type: ignore[misc]
-    broker.turns.in_turn("bad", fail)
+        broker.turns.in_slices(name, work(name))
+    broker.turns.in_slices("bad", fail())
     broker.turns.soon(ran.append, "other")
     loop.run_ready()
     assert ran == ["a", "other", "b", "c", "bad"]
     assert sum("a slice of this test" in message for message in caplog.messages) == 1
     listener = client(broker)
     listener.say(b"SUB news 1\r\n")
-    broker.turns.in_turn("d", lambda: broker.publish(broker.global_account, b"news", b"hi"))
+    broker.turns.in_slices("d", publish())
     assert listener.heard() == b"MSG news 1 2\r\nhi\r\n"
+
+
+def test_work_without_a_lane_takes_turns_and_can_be_dropped() -> None:
+    broker = make_broker()
+    loop = loop_of(broker)
+    ran: list[str] = []
+
+    def work(name: str) -> Pieces[None]:
+        for _ in range(3):
+            ran.append(name)
+            yield MOST_ITEMS
+
+    broker.turns.in_slices("a", work("a"))
+    broker.turns.in_slices("b", work("b"))
+    assert broker.turns.long_works == 2
+    for _ in range(3):
+        loop.run_one_round()
+    assert ran == ["a", "b", "a"]
+    broker.turns.drop_slices()
+    assert broker.turns.long_works == 0
+    loop.run_ready()
+    assert ran == ["a", "b", "a"]
+    broker.turns.in_slices("c", work("c"))
+    loop.run_ready()
+    assert ran[3:] == ["c", "c", "c"]

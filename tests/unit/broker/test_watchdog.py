@@ -144,7 +144,7 @@ def test_everything_that_the_loop_calls_is_a_step(way: str) -> None:
     elif way == "turn":
         broker.turns.soon(lambda: None)
     else:
-        broker.turns.in_turn("work", lambda: 7)
+        broker.turns.in_slices("work", (items for items in (3, 4)))
     loop_of(broker).advance(0.2)
     assert dog.steps > before
     if way == "slice":

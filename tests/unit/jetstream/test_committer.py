@@ -230,6 +230,82 @@ def test_a_stream_takes_nothing_while_too_much_waits_for_the_disk(limit: dict[st
     assert site.account.streams["S"].ingest.plain
 
 
+def test_publishers_are_held_while_too_much_waits_for_the_disk() -> None:
+    site = Site(resources=Resources(max_unwritten=200))
+    stream = site.create()
+    jobs = hold_workers(site)
+    for _ in range(6):
+        site.world.send(b"s.a", bytes(20))
+        site.world.settle()
+    assert site.world.held == 1  # the one after the 200 bytes
+    assert stream.log.unwritten() > 200
+    finish(jobs)  # the first message
+    assert site.world.held == 1
+    finish(jobs)
+    assert site.world.held == 0
+    assert site.account.resources.unwritten == stream.log.unwritten() == 0
+    site.world.send(b"s.a", bytes(20))
+    assert site.world.held == 0
+
+
+def test_bytes_of_all_streams_count_for_holding_publishers() -> None:
+    site = Site(resources=Resources(max_unwritten=200))
+    site.create()
+    site.create(name="T", subjects=["t.>"])
+    jobs = hold_workers(site)
+    for _ in range(3):
+        for subject in (b"s.a", b"t.a"):
+            site.world.send(subject, bytes(20))
+            site.world.settle()
+    site.world.send(b"t.a", bytes(20))
+    assert site.world.held == 1
+    finish(jobs)
+    finish(jobs)
+    site.world.settle()
+    finish(jobs)
+    assert site.world.held == 0
+    assert site.account.resources.unwritten == 0
+
+
+def test_a_stream_that_was_weighed_in_a_flood_holds_nobody_after_it() -> None:
+    """Nobody would release a publisher whose message, as a duplicate, is not written."""
+    site = Site(resources=Resources(max_unwritten=200))
+    site.create()
+    site.create(name="T", subjects=["t.>"])
+    jobs = hold_workers(site)
+    for _ in range(6):
+        site.world.send(b"s.a", bytes(20))
+        site.world.settle()
+    for _ in range(2):
+        site.world.send(b"t.a", bytes(20))
+        site.world.settle()
+    assert site.world.held, "T was weighed while too much of S waits"
+    site.ask("STREAM.DELETE.S")
+    assert not site.account.resources.flooded
+    assert site.world.held == 0
+    site.world.send(b"t.a", bytes(20))
+    assert site.world.held == 0
+    finish(jobs)
+
+
+@pytest.mark.parametrize("end", ["the disk fails", "the stream is deleted"])
+def test_publishers_are_released_when_nothing_more_will_be_written(end: str) -> None:
+    site = Site(resources=Resources(max_unwritten=100))
+    site.create()
+    jobs = hold_workers(site)
+    for _ in range(5):
+        site.world.send(b"s.a", bytes(20))
+        site.world.settle()
+    assert site.world.held
+    if end == "the disk fails":
+        site.disk.full = True
+        finish(jobs)
+    else:
+        site.ask("STREAM.DELETE.S")
+    assert site.world.held == 0
+    assert site.account.resources.unwritten == 0
+
+
 # -- syncing by a timer -------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import pytest
 from stream_kit import SECOND, Site
 
 from millstream.base import slices
-from millstream.jetstream import retention
+from millstream.jetstream import removal, retention
 
 FULL = (503, 10077, "maximum messages exceeded")
 
@@ -236,7 +236,7 @@ def test_a_purge_can_be_forbidden() -> None:
 
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_PURGED_AT_ONCE", 3)
+    monkeypatch.setattr(removal, "STRETCH", 3)
     monkeypatch.setattr(retention, "_EXPIRED_AT_ONCE", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from millstream.jsapi.account_types import AccountInfo, AccountTier
@@ -185,6 +185,8 @@ documents = st.recursive(
 def test_any_json_is_read_leniently_or_refused_for_its_kind(document: Any) -> None:
     text = json.dumps(document, ensure_ascii=False).encode()
     if document is None or isinstance(document, dict):
+        # Hypothesis knows the names in our modules: a field of the request would need a value of its type.
+        assume(not {key.lower() for key in document or ()} & {"filter", "seq", "keep"})
         decode_lenient(text, StreamPurgeRequest)
     else:
         with pytest.raises(JsonError, match=r"into Go value of type server\.JSApiStreamPurgeRequest"):

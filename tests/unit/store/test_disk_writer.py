@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import select
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from store_kit import bodies, commit, put
 
+import millstream
 from millstream.store.commit import Commit
 from millstream.store.disk_writer import DiskWriter
 from millstream.store.errors import StoreError
@@ -65,6 +67,33 @@ def test_records_written_by_the_thread_are_read_after_a_restart(folder: str, wri
     expected = bodies(log)
     assert len(expected) == 7
     assert bodies(opened(folder)) == expected
+
+
+def test_blocks_allocated_ahead_are_no_part_of_the_file(folder: str, writer: DiskWriter) -> None:
+    log = opened(folder)
+    put(log, b"a", bytes(200_000))
+    commit(log)
+    for number in range(3):
+        put(log, b"a", b"%d" % number * 100_000)
+        write_plainly(log, writer)
+    (file,) = Path(folder).glob("*.log")
+    assert file.stat().st_size == log.segments[0].size
+    if millstream.BUILD == "compiled" and sys.platform == "linux":
+        assert file.stat().st_blocks * 512 >= file.stat().st_size  # more, where the file system can
+    expected = bodies(log)
+    assert len(expected) == 4
+    assert bodies(opened(folder)) == expected
+
+
+def test_nothing_is_allocated_beyond_where_a_segment_ends(folder: str) -> None:
+    fs = RealFileSystem()
+    fs.make_folder(folder)
+    log = open_log(fs, folder, segment_size=300_000)
+    for _ in range(4):
+        put(log, b"a", bytes(100_000))
+        commit(log)
+    first = min(Path(folder).glob("*.log"))
+    assert first.stat().st_blocks * 512 < log.segments[0].size + 3 * 4096
 
 
 def test_an_end_is_told_once_and_can_be_waited_for_by_its_descriptor(folder: str, writer: DiskWriter) -> None:

@@ -12,9 +12,11 @@ from millstream.store.record import (
     Kind,
     Record,
     RecordBuffer,
+    drop_large_spares,
     erased_record,
     moved_record,
     record_size,
+    spare_bytes,
 )
 
 SEQ = 0x0102030405060708
@@ -172,6 +174,63 @@ def test_records_sealed_in_two_parts_are_all_sound() -> None:
     assert record.read(data, 0, len(data), True, 16) == WHOLE
     assert record.read(data, record.size, len(data), True, 16) == WHOLE
     assert record.payload() == b"two"
+
+
+def test_a_buffer_that_gets_memory_of_another_has_nothing_of_its_records() -> None:
+    old = RecordBuffer()
+    old.add(Kind.MESSAGE, 1, 0, b"a", bytes(100_000), 0, 0, 100_000)
+    old.seal()
+    old.recycle()
+    assert old.size == 0
+    fresh = RecordBuffer()
+    fresh.base = 16
+    fresh.add(Kind.MESSAGE, 2, 0, b"b", b"two", 0, 0, 3)
+    old.add(Kind.MESSAGE, 3, 0, b"c", b"three", 0, 0, 5)
+    fresh.seal()
+    data = fresh.peek()
+    record = Record()
+    assert record.read(data, 0, len(data), True, 16) == WHOLE
+    assert (record.size, record.payload()) == (len(data), b"two")
+
+
+def test_memory_of_large_buffers_is_kept_only_while_there_is_a_hurry() -> None:
+    use_up_spares()
+    for size in (1000, 5_000_000, 50_000_000):
+        buffer = RecordBuffer()
+        buffer.append(bytes(size))
+        buffer.recycle()
+    assert 5_000_000 < spare_bytes() < 6_000_000
+    drop_large_spares()
+    assert 900 < spare_bytes() < 1100
+
+
+def test_few_pieces_of_memory_are_kept_however_many_buffers_there_were() -> None:
+    use_up_spares()
+    for _ in range(100):
+        RecordBuffer().recycle()  # has no memory
+    buffers = [RecordBuffer() for _ in range(100)]
+    for buffer in buffers:
+        buffer.add(Kind.MESSAGE, 1, 0, b"a", bytes(10_000), 0, 0, 10_000)
+    for buffer in buffers:
+        buffer.recycle()
+    assert 16 * 10_000 < spare_bytes() < 16 * 11_000
+
+
+def use_up_spares() -> None:
+    """Leave no memory of other tests to the next buffers."""
+    while spare_bytes():
+        RecordBuffer().add(Kind.MESSAGE, 1, 0, b"", b"", 0, 0, 0)
+
+
+def test_memory_that_somebody_looks_at_is_not_used_again() -> None:
+    old = RecordBuffer()
+    old.add(Kind.MESSAGE, 1, 0, b"a", b"one", 0, 0, 3)
+    with old.view() as view:
+        before = bytes(view)
+        old.recycle()
+        other = RecordBuffer()
+        other.add(Kind.MESSAGE, 2, 0, b"b", b"x" * 100_000, 0, 0, 100_000)
+        assert bytes(view) == before
 
 
 def test_a_slice_of_a_buffer_is_a_copy() -> None:

@@ -7,9 +7,10 @@ import random
 import pytest
 from store_kit import bodies, body_of, commit, commit_all, filled, put
 
+from millstream.base.slices import finish
 from millstream.store import tables
 from millstream.store.errors import StoreError
-from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.fs import FileSystem, MemoryFile, MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.numbers import Numbers
 from millstream.store.record import Record
@@ -213,3 +214,84 @@ def test_open_files_are_bounded_and_a_system_without_any_is_survived(monkeypatch
     fs.room = 0
     away = next(segment for segment in log.segments if segment.file is None)
     assert log.get(away.base_seq, record)
+
+
+def test_a_message_of_an_even_stretch_is_read_alone() -> None:
+    class Sizes(MemoryFileSystem):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read_sizes: list[int] = []
+
+        def open(self, path: str, *, create: bool) -> MemoryFile:
+            file = super().open(path, create=create)
+            read = file.read
+
+            def noted(offset: int, size: int) -> bytes:
+                self.read_sizes.append(size)
+                return read(offset, size)
+
+            file.read = noted  # type: ignore[method-assign]
+            return file
+
+    fs = Sizes()
+    log = open_log(fs, "s", segment_size=SEGMENT)
+    for _ in range(COUNT):
+        log.append(b"a", b"0123456789", 0, 0, 10, 10**9, 0)
+        commit(log)
+    log.close()
+    log = opened(fs, STRIDE)
+    record = Record()
+    log.get(50, record)  # which opens the file
+    fs.read_sizes.clear()
+    assert log.get(60, record)
+    assert record.seq == 60
+    assert set(fs.read_sizes) == {record.size}  # each opening notes it once more
+
+
+def test_times_of_this_process_need_no_reading() -> None:
+    log = filled(COUNT, segment_size=SEGMENT)
+    for segment in log.segments[:-1]:
+        log.tables.drop(segment)
+        segment.unload()
+        assert segment.waypoints is not None
+        known = [segment.waypoints.time(index) for index in range(segment.waypoints.offsets.count)]
+        assert all(known)
+        assert known[0] == segment.first_timestamp
+
+
+def test_a_damaged_time_does_not_mislead() -> None:
+    fs = stored(gaps=False)
+    count = (opened(fs).segments[1].waypoints or pytest.fail("it has none")).offsets.count
+    for index in range(count):
+        for wrong in (bytes(8), b"\xff" * 7 + b"\x7f"):
+            log = opened(fs)
+            segment = log.segments[1]
+            assert segment.waypoints is not None
+            file, offset = log.tables.file(segment), segment.waypoints.start(index) + 16
+            before = file.read(offset, 8)
+            file.overwrite(offset, wrong)
+            for seq in range(segment.base_seq, segment.last_seq + 1):
+                assert log.seq_at_time(seq * 10**9) in (seq, seq + 1)  # the damaged one is lost
+            file.overwrite(offset, before)
+            log.close()
+
+
+def test_tables_that_nobody_uses_are_dropped() -> None:
+    log = opened(stored(gaps=False))
+    segment = log.segments[0]
+    log.load(segment)
+    finish(log.tables.rest())
+    assert segment.loaded  # it was used since the last time
+    finish(log.tables.rest())
+    assert not segment.loaded
+    log.close()
+    assert not log.tables._loaded
+
+
+def test_a_log_drops_tables_while_all_have_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(stored(gaps=False))
+    monkeypatch.setattr(tables.BUDGET.tables, "limit", 0)
+    for segment in log.segments:
+        log.load(segment)
+    assert sum(segment.loaded for segment in log.segments[:-1]) == tables.FEW_LOADED
+    log.close()

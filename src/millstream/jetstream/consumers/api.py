@@ -23,6 +23,8 @@ from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jetstream.consumers.config_rules import filters_of
+from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.reading import Durable
 from millstream.jsapi import headers as header_names
@@ -112,7 +114,12 @@ class ConsumerApi:
     def create_named(self, place: str, request: Request) -> Answer:
         return self._create(CreateSubject.of(Form.NAMED, place), request)
 
-    def _create(self, subject: CreateSubject, request: Request) -> Answer:
+    def _create(self, subject: CreateSubject, request: Request, start: Start | None = None) -> Answer:
+        """Create or update a consumer.  One that begins with the last of each subject is made twice.
+
+        The first time its configuration is checked and its start is found, in pieces; the second time, with
+        that start, everything is checked again, since others may have been there meanwhile.
+        """
         asked = self._bodies.read(request.payload, CreateConsumerRequest)
         _check_level(request)
         wanted = consumer_config.settle_name(subject, asked)
@@ -135,7 +142,10 @@ class ConsumerApi:
             counted=stream.consumers.counted,
         )
         if existing is None:
-            consumer = stream.consumers.add(config, consumer_config.name_of(config) or _new_name(stream))
+            if start is None and starts_with_lasts(config, stream.config):
+                return self._create_in_pieces(stream, config, subject, request)
+            name = consumer_config.name_of(config) or _new_name(stream)
+            consumer = stream.consumers.add(config, name, start)
         else:
             consumer = existing
             if not consumer_config.same(config, consumer.config):
@@ -149,6 +159,15 @@ class ConsumerApi:
             then=lambda: _announce(consumer, new=existing is None),
             undo=(lambda: _forget(consumer)) if existing is None else None,
         )
+
+    def _create_in_pieces(
+        self, stream: Stream, config: ConsumerConfig, subject: CreateSubject, request: Request
+    ) -> Steps:
+        patterns = tuple(each.encode() for each in filters_of(config))
+        start = yield from stream.while_there(stream.consumers.find_lasts(patterns))
+        answer = self._create(subject, request, start)
+        assert isinstance(answer, Durable)
+        return answer
 
     def _limits(self) -> ConsumerLimits:
         return ConsumerLimits(account=self._account.options, server=self._account.resources.limits)

@@ -99,11 +99,12 @@ class Consumer:
 
     # -- life -------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """A new one: find the place to start from."""
-        start = find_start(
-            self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
-        )
+    def begin(self, start: Start | None = None) -> None:
+        """A new one: find the place to start from, unless it is known."""
+        if start is None:
+            start = find_start(
+                self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
+            )
         self.feed.begin(start, self.patterns)
         self.ledger.reset(start.sseq)
         self.released = self.ledger.floor_sseq

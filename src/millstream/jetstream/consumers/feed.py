@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.delivery import Delivery
 from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.singles import Singles
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
 from millstream.subjects.match import matches
@@ -44,7 +45,7 @@ class Feed:
         self._missing = missing
         self._cursor = Cursor(log, 1)
         self._record = Record()
-        self._singles: list[int] = []  # the next one is the last
+        self._singles = Singles()  # to begin with
         self._counted_to = 0  # the last sequence that is in ``delivery.pending``
         self._removals = -1  # of the log, when that was counted
 
@@ -53,13 +54,13 @@ class Feed:
     @property
     def next_sseq(self) -> int:
         """The next sequence of the stream to look at."""
-        return self._singles[-1] if self._singles else self._cursor.seq
+        return self._singles.first or self._cursor.seq
 
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
         """Deliver from a place on."""
         self.patterns = patterns
-        self._singles = list(reversed(start.singles))
-        self._move(start.resume if start.singles else start.sseq)
+        self._singles = start.singles or Singles()
+        self._move(start.sseq if start.singles is None else start.resume)
 
     def _move(self, sseq: int) -> None:
         self._cursor = Cursor(self._log, sseq, self.patterns)
@@ -68,7 +69,7 @@ class Feed:
     def choose(self, patterns: tuple[bytes, ...]) -> None:
         """Go on from here with other subjects."""
         self.patterns = patterns
-        self._singles = [sseq for sseq in self._singles if self._is_wanted(sseq)]
+        self._singles = Singles([sseq for sseq in self._singles.left() if self._is_wanted(sseq)])
         self._move(self._cursor.seq)
 
     def _is_wanted(self, sseq: int) -> bool:
@@ -79,8 +80,7 @@ class Feed:
 
     def skip_to(self, sseq: int) -> None:
         """Everything below is gone."""
-        while self._singles and self._singles[-1] < sseq:
-            self._singles.pop()
+        self._singles.skip_to(sseq)
         if self._cursor.seq < sseq:
             self._move(sseq)
         self._removals = -1
@@ -92,8 +92,6 @@ class Feed:
         log, delivery = self._log, self._delivery
         removals = log.last_seq - log.messages
         if removals != self._removals and not self.passed(log.gone, removals):
-            if self._singles:
-                self._singles = [sseq for sseq in self._singles if log.has(sseq)]
             delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
             self._removals = removals
         elif log.committed > self._counted_to:
@@ -107,12 +105,19 @@ class Feed:
         `gone` ends with what left last, when the log had lost so many messages as `removals` says.
         """
         unseen = removals - self._removals
-        if self._removals < 0 or self._singles or gone is None or unseen > len(gone):
+        if self._removals < 0 or gone is None or unseen > len(gone):
             return False
         if unseen > 0 and max(gone[-unseen:]) >= self._cursor.seq:
             return False
         self._removals = removals
         return True
+
+    def removed(self, sseqs: list[int]) -> None:
+        """These left the stream."""
+        left = len(self._singles)
+        if left:
+            self._singles.removed(sseqs)
+            self._delivery.pending -= left - len(self._singles)
 
     def _count_from(self, sseq: int) -> int:
         return self._cursor.count_from(sseq)
@@ -140,7 +145,7 @@ class Feed:
             stopped = self._send_again(outlet, most_bytes - self.sent_bytes, now)
             if stopped != stops.DONE:
                 return stopped
-        while self.sent < most and self._singles:
+        while self.sent < most and self._singles.first:
             stopped = self._send_single(outlet, most_bytes - self.sent_bytes, now)
             if stopped != stops.DONE:
                 return stopped
@@ -156,8 +161,8 @@ class Feed:
     def next_timestamp(self) -> int:
         """Of the next new message; 0 if there is none."""
         record = self._record
-        if self._singles:
-            return record.timestamp if self._log.get(self._singles[-1], record) else 0
+        if self._singles.first:
+            return record.timestamp if self._log.get(self._singles.first, record) else 0
         if not self._cursor.next(record):
             return 0
         self._cursor.move(record.seq)
@@ -191,10 +196,11 @@ class Feed:
         delivery, ledger, record = self._delivery, self._ledger, self._record
         if 0 < delivery.max_pending <= len(ledger.pending):
             return stops.FULL
-        if self._singles[-1] > self._log.committed:
+        sseq = self._singles.first
+        if sseq > self._log.committed:
             return stops.END
-        if not self._log.get(self._singles[-1], record):
-            self._singles.pop()
+        if not self._log.get(sseq, record):
+            self.removed([sseq])
             return stops.DONE
         left = max(delivery.pending - 1, 0)
         size = delivery.size_of(record, 1, left)

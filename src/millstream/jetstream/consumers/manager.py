@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.hunger import Hungry
@@ -18,6 +19,8 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
 from millstream.jetstream.consumers.kept import ConsumerState
+from millstream.jetstream.consumers.singles import LastOfEach
+from millstream.jetstream.consumers.start import Start, last_per_subject
 from millstream.jetstream.stream_config_values import valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.store.errors import StoreError
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream import Stream
 
+_TOLD_AT_ONCE: Final = 32  # consumers
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
@@ -42,6 +46,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.journal: Journal | None = None
         self._by_name: dict[str, Consumer] = {}
         self._touched: list[Keeper] = []
+        self._gathering: list[LastOfEach] = []  # of consumers that are being made
         self._timer: Cancel | None = None
 
     def __getitem__(self, name: str) -> Consumer:
@@ -58,15 +63,29 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     # -- making and ending ------------------------------------------------------------------------
 
-    def add(self, config: ConsumerConfig, name: str) -> Consumer:
-        """Start a consumer with a configuration that was checked; see ``after_outcome``."""
+    def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
+        """Start a consumer with a configuration that was checked; see ``after_outcome``.
+
+        `start` is what ``find_lasts`` returned in the same step.
+        """
         consumer = Consumer(self.stream, name, config, self.stream.world.now_ns())
         consumer.keeper = self._keeper_of(consumer)
-        consumer.begin()
+        consumer.begin(start)
         consumer.keeper.create(config, consumer.created_ns)
         self._take_in(consumer)
         consumer.start()
         return consumer
+
+    def find_lasts(self, patterns: tuple[bytes, ...]) -> Pieces[Start]:
+        """Find where a consumer starts that begins with the last message of each subject."""
+        lasts = LastOfEach(self.stream.log, patterns)
+        self._gathering.append(lasts)
+        self._listen()
+        try:
+            return (yield from last_per_subject(lasts))
+        finally:
+            self._gathering.remove(lasts)
+            self._listen()
 
     def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
         """Another configuration that was checked; see ``after_outcome``."""
@@ -92,21 +111,27 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
         self._count(1, consumer.config)
-        if self.stream.log.gone is None:
-            self.stream.log.gone = []
+        self._listen()
 
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
         self._count(-1, consumer.config)
-        if not self._by_name:
-            self.stream.log.gone = None
-            self.stream.log.keeps_recent = False
+        self._listen()
 
     def _count(self, change: int, config: ConsumerConfig) -> None:
         self.count += change * (not config.direct)
         self.stream.account.consumers += change * (not config.direct)
         self.counted += change * counts(config)
+
+    def _listen(self) -> None:
+        """Have the log note what is removed, if anybody has to be told."""
+        log = self.stream.log
+        if not self._by_name and not self._gathering:
+            log.gone = None
+            log.keeps_recent = False
+        elif log.gone is None:
+            log.gone = []
 
     def _keeper_of(self, consumer: Consumer) -> Keeper | NoKeeper:
         if self.stream.in_memory or consumer.config.mem_storage or consumer.config.direct:
@@ -249,9 +274,12 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages
+        for lasts in self._gathering:
+            lasts.removed(sseqs)
         for consumer in list(self._by_name.values()):
             ledger = consumer.ledger
             consumer.feed.passed(sseqs, removals)
+            consumer.feed.removed(sseqs)
             if ledger.pending or ledger.redelivered:
                 for sseq in sseqs:
                     if sseq in ledger.pending or sseq in ledger.redelivered:
@@ -263,17 +291,33 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.acknowledging.configure()
         self.interest.retention_changed()
 
-    def purged(self, subject: bytes | None) -> None:
-        """A purge took messages away: nobody is told about those that were not acknowledged."""
+    def take_gone(self) -> list[int]:
+        """What left the stream since it was asked for; nobody else will be told."""
         log = self.stream.log
-        gone, log.gone = log.gone or [], [] if self._by_name else None
-        lost = set(gone)
-        left = 0 if subject is None else log.next_match(log.first_seq, subject)
-        for consumer in self._by_name.values():
+        gone, log.gone = log.gone or [], None
+        self._listen()
+        return gone
+
+    def purged(self, subject: bytes | None, gone: list[int]) -> Pieces[None]:
+        """A purge took `gone` away: nobody is told about those that were not acknowledged."""
+        log, lost = self.stream.log, set(gone)
+        left = -1  # unknown
+        for lasts in self._gathering:
+            lasts.removed(gone)
+            lasts.skip_to(log.first_seq)
+        for number, consumer in enumerate(list(self._by_name.values()), 1):
+            if self._by_name.get(consumer.name) is not consumer:
+                continue
+            consumer.feed.removed(gone)
             if subject is None:
                 consumer.purged(log.first_seq)
             elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
+                if left < 0:
+                    left = log.next_match(log.first_seq, subject)
                 consumer.purged(left or log.last_seq + 1)
             elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
                 consumer.lost(lost)
                 consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
+            if number % _TOLD_AT_ONCE == 0:
+                left = -1  # others may have come
+                yield _TOLD_AT_ONCE

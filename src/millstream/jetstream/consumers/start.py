@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.base.slices import Pieces, finish
+from millstream.jetstream.consumers.singles import LastOfEach, Singles
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
+from millstream.jsapi.stream_types import StreamConfig
 
 if TYPE_CHECKING:
     from millstream.store.log import Log
@@ -17,8 +20,13 @@ class Start(msgspec.Struct, frozen=True):
     """The next sequence to look at; and what to deliver before, one by one."""
 
     sseq: int
-    singles: tuple[int, ...] = ()  # rising; afterwards it goes on at `resume`
+    singles: Singles | None = None  # afterwards it goes on at `resume`
     resume: int = 0
+
+
+def starts_with_lasts(config: ConsumerConfig, stream: StreamConfig) -> bool:
+    """Tell whether a consumer begins with the last message of each subject, and the stream has others."""
+    return config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and stream.max_msgs_per_subject != 1
 
 
 def find_start(
@@ -29,7 +37,7 @@ def find_start(
         return Start(max(log.first_seq, 1))
     match config.deliver_policy:
         case DeliverPolicy.LAST_PER_SUBJECT if not one_per_subject:
-            return _last_per_subject(log, patterns)
+            return finish(last_per_subject(LastOfEach(log, patterns)))
         case DeliverPolicy.LAST:
             sseq = _last(log, patterns)
         case DeliverPolicy.NEW:
@@ -57,8 +65,8 @@ def find_rest(log: Log, patterns: tuple[bytes, ...], sseq: int, created_ns: int)
             for subject, _ in log.index.match(pattern):
                 last = log.last_of(subject)
                 singles.add(last if last < resume else log.last_match(resume - 1, subject))
-    left = tuple(sorted(single for single in singles if single >= sseq))
-    return Start(left[0], left, resume) if left else Start(max(sseq, resume))
+    left = sorted(single for single in singles if single >= sseq)
+    return Start(left[0], Singles(left), resume) if left else Start(max(sseq, resume))
 
 
 def _last(log: Log, patterns: tuple[bytes, ...]) -> int:
@@ -77,11 +85,9 @@ def _first_wanted(log: Log, sseq: int, patterns: tuple[bytes, ...]) -> int:
     return first if sseq < first < log.last_seq else sseq
 
 
-def _last_per_subject(log: Log, patterns: tuple[bytes, ...]) -> Start:
-    singles = sorted(
-        {log.last_of(subject) for pattern in patterns or (b">",) for subject, _ in log.index.match(pattern)}
-    )
-    resume = log.last_seq + 1
-    if not singles:
-        return Start(max(log.last_seq, log.first_seq, 1))
-    return Start(singles[0], tuple(singles), resume)
+def last_per_subject(lasts: LastOfEach) -> Pieces[Start]:
+    """The same for a consumer that begins with the last message of each subject, in pieces."""
+    singles = yield from lasts.gather()
+    if not singles.first:
+        return Start(max(lasts.resume - 1, lasts.log.first_seq, 1))
+    return Start(singles.first, singles, lasts.resume)

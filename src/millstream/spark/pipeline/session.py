@@ -83,16 +83,29 @@ def make_session(
 
 
 def use_this_python(master: str) -> None:
-    """Let Spark's workers run this Python, not any `python3` on the path, which may know nothing of us.
+    """Let Spark's workers run this Python, not any `python3` on the path, which may know nothing of us."""
+    for name, value in python_environment(master).items():
+        if name.startswith("MILLSTREAM_"):
+            os.environ[name] = value
+        else:
+            os.environ.setdefault(name, value)
+
+
+def python_environment(master: str) -> dict[str, str]:
+    """Return the variables that name this Python to Spark.
 
     Workers on this machine get it through `worker_python`, which lets them start in a third of the time.
+    Spark takes the Python of the driver for data sources that it finds by itself.
     """
     ours = (
         master.startswith("local") and "SPARK_HOME" not in os.environ and os.access(_WORKER_PYTHON, os.X_OK)
     )
-    os.environ["MILLSTREAM_WORKER_PYTHON"] = sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", str(_WORKER_PYTHON) if ours else sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    python = str(_WORKER_PYTHON) if ours else sys.executable
+    return {
+        "MILLSTREAM_WORKER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+    }
 
 
 def start_spark(builder: Any, log: SparkLog | None = None) -> SparkSession:

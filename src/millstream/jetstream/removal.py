@@ -1,0 +1,127 @@
+"""Taking many messages out of a log in pieces (see ``base.slices``).
+
+Between two pieces anything may happen to the log: messages come and go, segments are dropped, compacted or
+unloaded.  Messages that come meanwhile are not touched.  What was taken away is gone with the next commit,
+however the work ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces
+from millstream.store.filters import flags_between, is_literal
+
+if TYPE_CHECKING:
+    from millstream.store.log import Log
+    from millstream.store.segment import Segment
+
+# Messages of a piece; each costs a hundred lines of Python if they are interpreted.
+STRETCH: Final = 24 if pure_requested() else 1024
+_SUBJECTS: Final = 128 if pure_requested() else 1024  # that are compared with a pattern in a piece
+_COUNTED: Final = 256  # subjects of a piece that is only counted
+
+
+def below(log: Log, end: int) -> Pieces[int]:
+    """Take away every message below `end`; returns how many there were."""
+    removed = 0
+    if end > log.last_seq:
+        return log.remove_below(end)  # which looks at no message
+    while log.messages and log.first_seq < end:
+        removed_now = log.remove_below(min(log.after(log.first_seq, STRETCH), end))
+        removed += removed_now
+        yield removed_now
+    return removed
+
+
+def oldest(log: Log, count: int) -> Pieces[int]:
+    """Take away so many messages, the oldest ones; returns how many that were."""
+    removed = 0
+    while log.messages and removed < count:
+        removed_now = log.remove_below(log.after(log.first_seq, min(count - removed, STRETCH)))
+        removed += removed_now
+        yield removed_now
+    return removed
+
+
+def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
+    """Take away messages under `pattern` below `end`, all but the newest `keep`; returns how many."""
+    most = -1
+    if keep:
+        most = (yield from _count(log, pattern)) - keep
+        if most <= 0:
+            return 0
+    if is_literal(pattern):
+        return (yield from _of_subject(log, pattern, end, most))
+    removed, first = 0, log.first_seq
+    while removed != most and first < end:
+        position = log.position_of(first)
+        position += position < len(log.segments) and log.segments[position].last_seq < first
+        if position >= len(log.segments):
+            break
+        segment = log.segments[position]
+        first = segment.last_seq + 1
+        removed += yield from _of_segment(log, segment, pattern, end, most - removed if most >= 0 else -1)
+        yield 1
+    return removed
+
+
+def _count(log: Log, pattern: bytes) -> Pieces[int]:
+    """How many messages are there under `pattern`."""
+    found = 0
+    nodes = (node for _, node in log.index.match(pattern))
+    while batch := [node.count for node in itertools.islice(nodes, _COUNTED)]:
+        found += sum(batch)
+        yield len(batch)
+    return found
+
+
+def _of_subject(log: Log, subject: bytes, end: int, most: int) -> Pieces[int]:
+    removed = 0
+    seq = log.next_match(log.first_seq, subject)
+    while seq and seq < end and removed != most:
+        stop = min(log.after(seq, min(most - removed, STRETCH) if most >= 0 else STRETCH), end)
+        removed_now = log.remove_matching(subject, stop)
+        removed += removed_now
+        yield max(removed_now, 1)
+        seq = log.next_match(max(stop, log.first_seq), subject)
+    return removed
+
+
+def _of_segment(log: Log, segment: Segment, pattern: bytes, end: int, most: int) -> Pieces[int]:
+    """The same in one segment, whose tables stay in memory meanwhile."""
+    removed, seq, epoch = 0, 0, -1
+    wanted = b""
+    segment.pins += 1
+    try:
+        while segment.live and removed != most and log.segment_of(segment.base_seq) is segment:
+            if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
+                log.load(segment)
+                epoch = segment.epoch
+                wanted = yield from _flags(segment, pattern)
+                continue
+            stop = min(segment.first_not_below(end), segment.count)
+            start = segment.next_match(segment.first_not_below(seq), wanted)
+            if start >= stop:
+                break
+            stop = min(stop, start + (min(most - removed, STRETCH) if most >= 0 else STRETCH))
+            seq = segment.seq_at(stop - 1) + 1
+            removed_now = log.remove_flagged(segment, start, stop, wanted)
+            removed += removed_now
+            yield max(removed_now, 1)
+    finally:
+        segment.pins -= 1
+    return removed
+
+
+def _flags(segment: Segment, pattern: bytes) -> Pieces[bytes]:
+    """A flag for each subject of the segment that falls under `pattern`."""
+    subjects = segment.subjects
+    parts = []
+    for start in range(0, subjects.count, _SUBJECTS):
+        end = min(start + _SUBJECTS, subjects.count)
+        parts.append(flags_between(subjects, start, end, pattern))
+        yield end - start
+    return b"".join(parts)

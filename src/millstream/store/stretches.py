@@ -1,0 +1,222 @@
+"""Finds single messages of a sealed segment in its file, without the segment's tables.
+
+A stretch is what lies between two waypoints (``waypoints``), about 4 KiB of records.  A walk goes from record
+to record by their sizes, and verifies the one at which it ends.  If that is not the message that was sought,
+the walk is repeated and verifies every record: only then "it is not there" is an answer.  If a record is
+damaged the answer is LOST, and the caller asks the tables.
+
+In most streams there are stretches whose records all have the same size and whose sequences have no gap.
+There the place of a message is computed, and only its record is read.
+
+A moment is sought among the times of the waypoints, which leads to one or two stretches.  Times that are read
+for that are not verified; what is found in the stretches is.
+"""
+
+from __future__ import annotations
+
+from millstream.store.record import HEADER_SIZE, WHOLE, Record, seq_in, size_in, time_in
+from millstream.store.segment import Segment
+from millstream.store.tables import Tables
+from millstream.store.waypoints import Waypoints
+from millstream.subjects.match import matches
+
+NOT_THERE = -1
+LOST = -2  # the file is not as the waypoints say
+
+_WHOLE = WHOLE
+_NOT_THERE = NOT_THERE
+_LOST = LOST
+_HEADER_SIZE = HEADER_SIZE
+
+
+class Stretches:
+    """Reads the stretches of one log's segments; keeps the last one."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.start = 0  # where the bytes begin, in the file, that the last walk read
+        self.ordinal = 0  # of the message at which the last walk ended
+        self.met = 0  # its sequence; 0 if it lies behind the stretch
+        self._tables = tables
+        self._kept = b""  # the last stretch, of:
+        self._segment: Segment | None = None
+        self._epoch = 0
+        self._live = 0
+        self._index = 0
+
+    def walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
+        """Point `record` at the message `seq`; returns its ordinal, NOT_THERE or LOST.
+
+        `ordinal` and `met` are those of the first message that is not below `seq`.
+        """
+        self.ordinal = self.met = 0
+        index = points.before(seq)
+        if index < 0:
+            return _NOT_THERE
+        if self._is_guessed(segment, points, index, seq, record):
+            return self.ordinal
+        data = self._read(segment, points, index)
+        at = self._skim(data, seq)
+        if at >= 0 and record.read(data, at, len(data), True, self.start) == _WHOLE and record.seq == seq:
+            self.ordinal += points.ordinals.at(index)
+            self.met = seq
+            return self.ordinal
+        return self._verified_walk(data, points, index, seq, record)
+
+    def match(self, segment: Segment, points: Waypoints, seq: int, pattern: bytes, record: Record) -> int:
+        """Return the first live sequence from `seq` on under `pattern` in its stretch; 0: ask the tables."""
+        index = points.before(seq if seq > segment.base_seq else segment.base_seq)
+        if index < 0:
+            return 0
+        data = self._read(segment, points, index)
+        ordinal = points.ordinals.at(index)
+        at = 0
+        while at < len(data):
+            if record.read(data, at, len(data), True, self.start) != _WHOLE:
+                return 0
+            if record.is_numbered():
+                live = record.is_message() and not segment.is_removed(ordinal)
+                if live and record.seq >= seq and matches(record.subject(), pattern):
+                    return record.seq
+                ordinal += 1
+            at += record.size
+        return 0
+
+    def at_time(self, segment: Segment, points: Waypoints, timestamp: int, record: Record) -> int:
+        """Return the first sequence stored at or after `timestamp`, removed ones included; 0: ask the tables.
+
+        Times must not fall in the segment, and its last one must not be earlier.
+        """
+        first = self._waypoint_at_time(segment, points, timestamp)
+        for index in range(first, min(first + 2, points.offsets.count)):  # or the next one begins with it
+            data = self._read(segment, points, index)
+            at = 0
+            while at < len(data):
+                if record.read(data, at, len(data), True, self.start) != _WHOLE:
+                    return 0
+                if record.is_numbered() and record.timestamp >= timestamp:
+                    # The first record of the first stretch should be earlier: a damaged time misled us.
+                    return 0 if at == 0 and index == first and first > 0 else record.seq
+                at += record.size
+        return 0
+
+    # -- within a stretch ---------------------------------------------------------------------------
+
+    def _is_guessed(self, segment: Segment, points: Waypoints, index: int, seq: int, record: Record) -> bool:
+        """Read the record of `seq` alone; returns whether its stretch is even, so that it was found."""
+        if points.seqs is not None or self._keeps(segment, index):
+            return False
+        start = points.start(index)
+        room = points.end(index) - start
+        first = points.ordinals.at(index)
+        count = points.ordinal_end(index, segment.count) - first
+        behind = seq - points.base_seq - first
+        if count < 2 or room % count or behind >= count:
+            return False
+        size = room // count
+        at = start + behind * size
+        file = segment.file
+        if file is None:
+            file = self._tables.file(segment)
+        data: bytes = file.read(at, size)
+        if record.read(data, 0, len(data), True, at) != _WHOLE or record.seq != seq:
+            return False
+        if not record.is_numbered():
+            return False
+        self.start = at
+        self.ordinal = first + behind
+        self.met = seq
+        return True
+
+    def _skim(self, data: bytes, seq: int) -> int:
+        """Return where the first record is whose sequence is not below `seq`, by sizes only; -1 if nowhere.
+
+        `ordinal` counts the messages before it.
+        """
+        end = len(data)
+        at = 0
+        passed = 0
+        while end - at >= _HEADER_SIZE:
+            found = seq_in(data, at, end)  # 0: of no message
+            if found >= seq:
+                self.ordinal = passed
+                return at
+            if found > 0:
+                passed += 1
+            size = size_in(data, at)
+            if size < _HEADER_SIZE:
+                break
+            at += size
+        return -1
+
+    def _verified_walk(self, data: bytes, points: Waypoints, index: int, seq: int, record: Record) -> int:
+        self.ordinal = self.met = 0
+        size = points.end(index) - self.start
+        ordinal = points.ordinals.at(index)
+        at = 0
+        while at < size:
+            if record.read(data, at, len(data), True, self.start) != _WHOLE:
+                return _LOST
+            if record.is_numbered():
+                if record.seq >= seq:
+                    break
+                ordinal += 1
+            at += record.size
+        self.ordinal = ordinal
+        if at >= size:
+            return _NOT_THERE
+        self.met = record.seq
+        return ordinal if record.seq == seq else _NOT_THERE
+
+    def _read(self, segment: Segment, points: Waypoints, index: int) -> bytes:
+        """Return the bytes from a waypoint to the next one; `start` is where they begin."""
+        self.start = points.start(index)
+        if self._keeps(segment, index):
+            return self._kept
+        file = segment.file
+        if file is None:
+            file = self._tables.file(segment)
+        data: bytes = file.read(self.start, points.end(index) - self.start)
+        self._kept = data
+        self._segment = segment
+        self._epoch = segment.epoch
+        self._live = segment.live  # what was removed since may be overwritten in the file
+        self._index = index
+        return data
+
+    def _keeps(self, segment: Segment, index: int) -> bool:
+        return (
+            self._segment is segment
+            and self._index == index
+            and self._epoch == segment.epoch
+            and self._live == segment.live
+        )
+
+    def forget(self) -> None:
+        """Drop the stretch that is kept."""
+        self._segment = None
+        self._kept = b""
+
+    # -- times --------------------------------------------------------------------------------------
+
+    def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
+        """Return the last waypoint that seems earlier than `timestamp`, or the first one."""
+        low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
+        while low < high:
+            middle = (low + high) // 2
+            moment = points.time(middle)
+            if moment == 0:
+                moment = self._time_at(segment, points, middle)
+                points.note_time(middle, moment)
+            if moment < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low else 0
+
+    def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
+        """Return the time of a waypoint's message as the file has it; it is not verified."""
+        file = segment.file
+        if file is None:
+            file = self._tables.file(segment)
+        data: bytes = file.read(points.start(index), _HEADER_SIZE)
+        return time_in(data, 0, len(data))

@@ -1,0 +1,66 @@
+"""Work for a thread that its owner may do himself."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from stream_kit import Site
+
+from millstream.jetstream.worker_job import WorkerJob
+from millstream.store.commit import Commit
+
+
+class Job(WorkerJob):
+    """Has its work as a method, as commits do."""
+
+    def __init__(self) -> None:
+        super().__init__(self._work_of_mine)
+        self.runs = 0
+
+    def _work_of_mine(self) -> None:
+        self.runs += 1
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_whoever_takes_a_job_first_runs_it_and_nobody_else() -> None:
+    job = Job()
+    job.run()
+    job.run()
+    job.finish()
+    assert job.runs == 1
+
+
+def test_a_job_that_has_ended_is_freed_without_the_garbage_collector(no_collector: None) -> None:
+    job = Job()
+    gone = weakref.ref(job)
+    job.run()
+    del job
+    assert gone() is None
+
+
+def test_a_commit_that_has_ended_is_freed_without_the_garbage_collector(
+    no_collector: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[weakref.ref[Commit]] = []
+    begin = Commit.run
+
+    def run(self: Commit, *, sync: bool = True) -> None:
+        commits.append(weakref.ref(self))
+        begin(self, sync=sync)
+
+    monkeypatch.setattr(Commit, "run", run)
+    site = Site()
+    site.create()
+    for _ in range(3):
+        site.world.send(b"s.a", b"x" * 10_000)
+        site.world.settle()
+    assert len(commits) == 3
+    assert [commit() for commit in commits] == [None, None, None]
