@@ -404,8 +404,13 @@ class AccountJetStream:
             return None
         return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
 
-    def stop(self) -> None:
-        """Take nothing more and make everything durable."""
+    def stop(self, *, server_stops: bool = False) -> None:
+        """Take nothing more and make everything durable.
+
+        `server_stops`: what the commit journal vouches for is synced when that is closed, all at once.
+        """
+        self.committer.stopping = True
+        self.committer.leaves_to_journal = server_stops
         for stream in self.streams.values():
             guard.alone(f"stopping stream {stream.name}", stream.stop)
             try:

@@ -166,6 +166,8 @@ class Committer:
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
+        self.stopping = False  # streams that are forgotten now stay on disk
+        self.leaves_to_journal = False  # it syncs what it vouches for when it is closed
         self._untidy: dict[Committing, str] = {}  # why the last commit left something to do; empty if nothing
         self.compactor = Compactor(world, self.dirty)
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
@@ -226,8 +228,6 @@ class Committer:
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
-        if stream.journal_key:
-            self._world.journal.synced(stream.journal_key)  # nothing of it is needed any more
         creating = self._creating.pop(stream, None)
         if creating is not None:
             creating.finish()
@@ -236,6 +236,8 @@ class Committer:
         if running is not None:
             running.finish()
             running.settled = True
+        if stream.journal_key and not self.stopping:
+            self._world.journal.synced(stream.journal_key)  # nothing of it is needed any more
         self.compactor.forget(stream)
         self.eraser.forget(stream)
 
@@ -277,8 +279,9 @@ class Committer:
 
     def sync_soon(self, stream: Committing) -> None:
         """Sync what was only written, with the next commit, which is now."""
-        self._overdue.add(stream)
-        self.dirty(stream)
+        if not self.stopping:
+            self._overdue.add(stream)
+            self.dirty(stream)
 
     def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
         """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
@@ -376,8 +379,7 @@ class Committer:
             if self._settle(stream, running):
                 stream.commit_ended()
         self._again.discard(stream)
-        # What the journal vouches for is synced when that is closed.
-        vouched = bool(stream.journal_key) and self._world.journal.holds(stream.journal_key)
+        vouched = self.leaves_to_journal and self._world.journal.holds(stream.journal_key)
         commit = stream.log.begin_commit(flush=not vouched)
         stream.commit_begins()
         if commit is not None:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
@@ -113,6 +114,12 @@ class Engine:
             return meta.identity(self._fs, os.path.dirname(log)) == identity
 
         there = commit_journal.journals(self._fs, self.folder)
+        if not there and store_folder.is_journaled(self.folder):
+            _log.error(
+                "%s had a commit journal, which is not there: if power went while the last server ran,"
+                " messages of its last seconds may be missing",
+                self.folder,
+            )
         self.next_journal = max(there, default=0) + 1
         replayed = commit_journal.replay(self._fs, self.folder, is_there)
         self._unreplayed = {os.path.dirname(log): error for log, error in replayed.failed.items()}
@@ -120,6 +127,16 @@ class Engine:
             self._fs.remove(commit_journal.journal_path(self.folder, number))
         if there:
             self._fs.sync_folder(self.folder)
+        self._mark_without_journals()
+
+    def expect_journals(self) -> None:
+        """Have versions that know nothing of commit journals refuse the store; in any thread."""
+        store_folder.mark_journaled(self.folder, journaled=True)
+
+    def _mark_without_journals(self) -> None:
+        """Let all versions use the store again, if it has no commit journal any more."""
+        if not commit_journal.journals(self._fs, self.folder):
+            store_folder.mark_journaled(self.folder, journaled=False)
 
     def _keep_reserve(self) -> None:
         """Take the room again that removals on a full disk needed, and drop tables that nobody uses."""
@@ -227,14 +244,17 @@ class Engine:
             system=system,
         )
 
-    def stop(self) -> None:
+    def stop(self, end_work: Callable[[], None] = lambda: None) -> None:
+        """Make everything durable and give up the store; `end_work` ends the threads that write to it."""
         for api in self._apis.values():
             guard.alone("stopping an API", api.stop)
         for account in self.accounts.values():
-            guard.alone(f"stopping account {account.name}", account.stop)
+            guard.alone(f"stopping account {account.name}", partial(account.stop, server_stops=True))
+        guard.alone("ending the work of the store", end_work)
         if self._reserve_timer is not None:
             self._reserve_timer.cancel()
         if self._lock is not None:
+            guard.alone("marking the store", self._mark_without_journals)
             self._lock.release()
             self._lock = None
 

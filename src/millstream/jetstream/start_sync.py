@@ -36,7 +36,8 @@ def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[st
             return False
         return True
 
-    if len(folders) > _FEW and fs.sync_all(os.path.dirname(folders[0])):
+    logs = [f"{folder}/{each}" for folder in folders for each in _LOGS]
+    if len(folders) > _FEW and fs.sync_all(os.path.dirname(folders[0]), [*folders, *logs]):
         return set(folders)
     if threads < 2 or len(folders) < 2:
         return {folder for folder in folders if sync(folder)}

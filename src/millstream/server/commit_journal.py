@@ -52,6 +52,7 @@ class _Taken(NamedTuple):
     job: CommitJob
     done: Done
     descriptor: int  # of the log's own file
+    device: int  # that this is on
     entry: Entry
 
 
@@ -69,12 +70,20 @@ class CommitJournal:
         size: int = SIZE,
         worth: int = _WORTH,
         erase_within_s: Callable[[], float] = lambda: float("inf"),
+        before_made: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._submit = submit
         self._run_turn = turn
         self.files = JournalFiles(
-            loop, folder, first_number, submit, self._begin, size=size, erase_within_s=erase_within_s
+            loop,
+            folder,
+            first_number,
+            submit,
+            self._begin,
+            size=size,
+            erase_within_s=erase_within_s,
+            before_made=before_made,
         )
         self.synced = self.files.synced
         self.holds = self.files.holds
@@ -111,7 +120,7 @@ class CommitJournal:
         data = part.data[0] if len(part.data) == 1 else b"".join(part.data)
         entry = Entry(job.journal_key, part.segment, part.base, data)
         queue = self._following if job.follows else self._fresh
-        queue.append(_Taken(job, done, part.descriptor, entry))
+        queue.append(_Taken(job, done, part.descriptor, part.device, entry))
         self._under_way.add(job)
         job.begun(lambda: self._wait(job))
         if not self._planned and not self._running and self.files.active is not None:
@@ -143,16 +152,24 @@ class CommitJournal:
                 while queue:
                     self._turn_down(queue.popleft())
             return
-        self._running = self._next_batch(min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT)
-        self._write(file)
+        room = min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT
+        self._running = self._next_batch(room, file.device)
+        if self._running:
+            self._write(file)
 
-    def _next_batch(self, room: int) -> list[_Taken]:
-        """Take from both queues in turn what fits into a batch."""
+    def _next_batch(self, room: int, device: int) -> list[_Taken]:
+        """Take from both queues in turn what fits into a batch.
+
+        What is on another disk than the journal goes its own way: a sync of the journal's would leave it out.
+        """
         batch: list[_Taken] = []
         queue, other = self._fresh, self._following
         while (queue or other) and len(batch) < _MOST_IN_A_BATCH:
             if not queue:
                 queue, other = other, queue
+            if queue[0].device != device:
+                self._turn_down(queue.popleft())
+                continue
             room -= len(queue[0].entry.data) + _ENTRY_OVERHEAD
             if room < 0:
                 break

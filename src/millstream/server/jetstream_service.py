@@ -75,7 +75,10 @@ class JetStreamService:
             raise
         resources = self.engine.resources
         self._workers.use_journal(
-            self.engine.folder, self.engine.next_journal, lambda: resources.erase_within_s
+            self.engine.folder,
+            self.engine.next_journal,
+            lambda: resources.erase_within_s,
+            self.engine.expect_journals,
         )
         self._refuse_others(self.engine)
         broker.jetstream_domain = options.domain
@@ -85,8 +88,11 @@ class JetStreamService:
         self._view = None
         self._server.broker.jetstream_domain = None
         if self.engine is not None:
-            self.engine.stop()
+            self.engine.stop(self._end_work)
             self.engine = None
+        self._end_work()
+
+    def _end_work(self) -> None:
         if self._workers is not None:
             self._workers.shutdown()
             self._workers = None

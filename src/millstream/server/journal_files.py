@@ -16,17 +16,15 @@ Not here: what is written to them, and when (``commit_journal``).
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
-import re
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.store.commit_journal import START, clear_journal, journal_path, make_journal, new_mark
+from millstream.store.errors import StoreError
 from millstream.store.fs import sync_file_system
 
 if TYPE_CHECKING:
@@ -51,6 +49,7 @@ class JournalFile:
     def __init__(self, path: str, descriptor: int, mark: bytes) -> None:
         self.path = path
         self.descriptor = descriptor
+        self.device = os.fstat(descriptor).st_dev
         self.mark = mark
         self.end = START  # of the last batch
         self.keys: set[bytes] = set()  # of all logs that it holds something of
@@ -65,7 +64,11 @@ class JournalFile:
 
 
 class JournalFiles:
-    """The pair; called on the loop's thread.  `changed` is called when a file can, or cannot, be written."""
+    """The pair; called on the loop's thread.
+
+    `changed` is called when a file can, or cannot, be written; `before_made` in another thread, before a file
+    is made.
+    """
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class JournalFiles:
         *,
         size: int,
         erase_within_s: Callable[[], float],
+        before_made: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._folder = folder
@@ -85,6 +89,7 @@ class JournalFiles:
         self._changed = changed
         self.size = size
         self._erase_within_s = erase_within_s
+        self._before_made = before_made
         self.active: JournalFile | None = None
         self.other: JournalFile | None = None  # turned; or waiting for its turn
         self.writing = (
@@ -156,7 +161,7 @@ class JournalFiles:
         def sync() -> None:
             nonlocal failed
             # Its descriptor is as old as the journal, so errors since then are told.
-            failed = sync_file_system(file.descriptor) if _SYNCFS_TELLS else errno.ENOSYS
+            failed = sync_file_system(file.descriptor)
 
         def ended(error: Exception | None) -> None:
             if file.epoch != epoch:
@@ -239,8 +244,9 @@ class JournalFiles:
 
         def make() -> None:
             try:
+                self._before_made()
                 self._made_descriptor = make_journal(path, self.size, mark)
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 _log.warning("there is no commit journal, so streams are synced one by one: %s", error)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._made)
@@ -306,7 +312,7 @@ class JournalFiles:
         for file in (self.active, self.other):
             if file is None:
                 continue
-            if file.unsynced and (not _SYNCFS_TELLS or sync_file_system(file.descriptor) != 0):
+            if file.unsynced and sync_file_system(file.descriptor) != 0:
                 os.close(file.descriptor)
             else:
                 _discard(file.path, file.descriptor)
@@ -317,12 +323,3 @@ def _discard(path: str, descriptor: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
     os.close(descriptor)
-
-
-def _syncfs_tells() -> bool:
-    """Tell whether the system reports in a sync of a file system that something could not be written."""
-    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return sys.platform == "linux" and release is not None and (int(release[1]), int(release[2])) >= (5, 8)
-
-
-_SYNCFS_TELLS: Final = _syncfs_tells()

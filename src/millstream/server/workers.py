@@ -69,10 +69,22 @@ class Workers:
     def journal(self) -> JournalOfCommits:
         return self._journal or _NO_JOURNAL
 
-    def use_journal(self, folder: str, first_number: int, erase_within_s: Callable[[], float]) -> None:
+    def use_journal(
+        self,
+        folder: str,
+        first_number: int,
+        erase_within_s: Callable[[], float],
+        before_made: Callable[[], None],
+    ) -> None:
         """Have a commit journal in the folder of the store; its files have numbers from `first_number` on."""
         self._journal = CommitJournal(
-            self._loop, folder, first_number, self.submit, self._turn, erase_within_s=erase_within_s
+            self._loop,
+            folder,
+            first_number,
+            self.submit,
+            self._turn,
+            erase_within_s=erase_within_s,
+            before_made=before_made,
         )
 
     @property

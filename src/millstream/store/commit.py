@@ -77,6 +77,7 @@ class Journaled(NamedTuple):
     """What a commit journal needs to know of a commit."""
 
     descriptor: int
+    device: int  # that the file is on
     segment: int
     base: int  # in the file
     data: list[bytes | memoryview]  # to be written there
@@ -308,7 +309,7 @@ class Commit:
         elif file.size() != base:
             return None
         self.running = True
-        return Journaled(file.descriptor(), segment.number, base, data)
+        return Journaled(file.descriptor(), file.device, segment.number, base, data)
 
     def journaled_ended(self) -> None:
         """The records are durable in a journal, and in their file without a sync."""

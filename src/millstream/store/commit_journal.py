@@ -28,6 +28,7 @@ Not here: when commits go this way (``server.commit_journal``), and when a journ
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -48,11 +49,13 @@ ALIGNMENT: Final = 4096
 START: Final = ALIGNMENT  # of the first batch
 MAGIC: Final = b"MSJ\x01"
 NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
+_ROOM_LEFT: Final = 256 * 1024 * 1024  # bytes on a disk, beside a journal
 _SECTOR: Final = 512  # the header says the same in each of them
 _HEADER: Final = struct.Struct("<4s16sI")
 _BATCH: Final = struct.Struct("<16sIIIQ")
 _CHECKED: Final = 20  # what lies before is not covered by the checksum
 _ENTRY: Final = struct.Struct("<HQQI")
+_LOG: Final = re.compile(r".+/streams/[^/]+/(log|consumers)")
 _SEGMENT: Final = re.compile(r"([0-9]{10})\.log")
 
 
@@ -151,16 +154,12 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
     """Put back what the files of logs lost.
 
     `is_there` is asked with the folder of a log and the id of its stream.  A log that cannot be read or
-    written is reported, and the journals that speak of it are kept for the next start.
+    written is reported, and the journals that speak of it are kept for the next start.  StoreError if a
+    journal cannot be read: nobody knows which logs it vouches for.
     """
-    found: dict[int, list[tuple[int, list[Entry]]]] = {}
     failed: dict[bytes, StoreError] = {}
     touched: list[str] = []  # files that were not synced by those who wrote them
-    for number in journals(fs, folder):
-        try:
-            found[number] = list(read_batches(fs.read_all(journal_path(folder, number))))
-        except StoreError as error:
-            _log.error("a commit journal is kept for the next start: %s", error)
+    found = {number: list(read_batches(_read(fs, folder, number))) for number in journals(fs, folder)}
     batches = sorted((batch for each in found.values() for batch in each), key=lambda batch: batch[0])
     by_log: dict[bytes, list[Entry]] = {}
     for _, entries in batches:
@@ -169,13 +168,13 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
     for key, entries in by_log.items():
         path, identity = _path_and_id(key)
         try:
-            if is_there(f"{folder}/{path}", identity):
+            if _is_log(path) and is_there(f"{folder}/{path}", identity):
                 touched += _replay_log(fs, f"{folder}/{path}", entries)
         except StoreError as error:
             failed[key] = error
             _log.error("commit journals are kept for the next start: %s", error)
     try:
-        if touched and not fs.sync_all(folder):
+        if touched and not fs.sync_all(folder, [os.path.dirname(path) for path in touched]):
             for path in touched:
                 _sync(fs, path)
     except StoreError as error:
@@ -189,6 +188,19 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
     return Replayed(done, _by_folder(folder, failed))
 
 
+def _read(fs: FileSystem, folder: str, number: int) -> bytes:
+    path = journal_path(folder, number)
+    try:
+        return fs.read_all(path)
+    except StoreError as error:
+        raise StoreError(
+            "replay",
+            path,
+            str(error),
+            hint="it has what streams may have lost; move it away to start without that",
+        ) from error
+
+
 def _by_folder(folder: str, failed: dict[bytes, StoreError]) -> dict[str, StoreError]:
     return {f"{folder}/{_path_and_id(key)[0]}": error for key, error in failed.items()}
 
@@ -196,6 +208,11 @@ def _by_folder(folder: str, failed: dict[bytes, StoreError]) -> dict[str, StoreE
 def _path_and_id(key: bytes) -> tuple[str, str]:
     path, _, identity = key.decode(errors="replace").partition("\0")
     return path, identity
+
+
+def _is_log(path: str) -> bool:
+    """Tell whether a path is one of a log within a store."""
+    return _LOG.fullmatch(path) is not None and not {"", ".", ".."} & set(path.split("/"))
 
 
 def _sync(fs: FileSystem, path: str) -> None:
@@ -212,7 +229,8 @@ def _replay_log(fs: FileSystem, folder: str, entries: list[Entry]) -> list[str]:
     names = fs.list(folder)
     newest = max((int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))), default=0)
     number = max(newest, 1)  # the first one may have been made without a sync
-    wanted = [entry for entry in entries if entry.segment == number]
+    # A file only grows.  Where a commit was tried again, it begins with what the first try had.
+    wanted = sorted((entry for entry in entries if entry.segment == number), key=lambda entry: entry.base)
     if not wanted or summary_path(folder, number) in (f"{folder}/{name}" for name in names):
         return []
     is_new = not newest
@@ -281,8 +299,11 @@ def make_journal(path: str, size: int, mark: bytes) -> int:
     """Make a journal without batches, durably; returns its descriptor.  OSError if it cannot be made.
 
     Its blocks are written now, so that a batch changes nothing but its own bytes, and its sync writes nothing
-    else.
+    else.  On a disk that is nearly full, what is there is left to the streams.
     """
+    disk = os.statvfs(os.path.dirname(path))
+    if disk.f_bavail * disk.f_frsize < _ROOM_LEFT + size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o640)
     try:

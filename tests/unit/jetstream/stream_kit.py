@@ -72,7 +72,7 @@ class Disk:
         self.check("sync", path)
         self.syncs.append(path)
 
-    def sync_all(self, folder: str) -> bool:
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
         return False
 
 

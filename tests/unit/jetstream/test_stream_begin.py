@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -141,7 +141,7 @@ def test_many_streams_are_synced_at_once_when_a_server_starts() -> None:
         site.publish(f"s{number}.a")
     asked: list[str] = []
 
-    def sync_all(folder: str) -> bool:
+    def sync_all(folder: str, below: Sequence[str]) -> bool:
         asked.append(folder)
         return True
 

@@ -29,6 +29,7 @@ class Job:
         self.journal_key = name.encode()
         self.path = folder / name
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.device = os.fstat(self.descriptor).st_dev
         self.data = data
         self.follows = False
         self.wait: Callable[[], None] | None = None
@@ -46,7 +47,7 @@ class Job:
         self.wait = wait
 
     def begin_journaled(self) -> Journaled | None:
-        return None if self.refused else Journaled(self.descriptor, 1, 0, [self.data])
+        return None if self.refused else Journaled(self.descriptor, self.device, 1, 0, [self.data])
 
     def turned_down(self) -> None:
         self.wait = None
