@@ -39,10 +39,9 @@ def test_a_new_stream_waits_for_the_disk_three_times() -> None:
     assert operations_of_a_creation() == [
         "create meta.copy",
         "write meta.copy",
-        "create meta.json.new",
-        "write meta.json.new",
-        "sync meta.json.new",
-        "rename meta.json",
+        "create meta.json",
+        "write meta.json",
+        "sync meta.json",
         "sync_folder ID",
         "rename S",
         "sync_folder streams",
