@@ -4,6 +4,9 @@ A stream that has something to commit says so with ``dirty``.  When the input at
 each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
 when the commit has ended are publishers answered and readers told.
 
+While the commit journal has enough for its next batch, streams wait with their commits: what they gather
+meanwhile goes with the same one.  Those that commit all the time take turns with those that had nothing.
+
 Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
 commits sync everything that was written since the last time.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.base import guard
@@ -23,7 +27,7 @@ from millstream.jetstream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.ports import Cancel, CommitJob, World
     from millstream.store.commit import Commit, Journaled
     from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
@@ -83,12 +87,15 @@ class _Running(WorkerJob):
         self._sync = sync
         self.follows = follows
         self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
-        self._wait: Callable[[], None] | None = None  # for the plain write that is under way
+        self._wait: Callable[[CommitJob], None] | None = None  # for the plain write that is under way
 
     def _write(self) -> None:
         if self._before is not None:
             self._before()
         self.commit.run(sync=self._sync)
+
+    def ended(self, error: Exception | None) -> None:
+        self._committer._ended(self._stream, self, error)
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
         """See ``CommitJob``."""
@@ -96,7 +103,7 @@ class _Running(WorkerJob):
             return None
         return self.commit.begin_plain()
 
-    def begun(self, wait: Callable[[], None]) -> None:
+    def begun(self, wait: Callable[[CommitJob], None]) -> None:
         """See ``CommitJob``."""
         self.take()
         self._wait = wait
@@ -118,13 +125,10 @@ class _Running(WorkerJob):
         except StoreError:
             return None  # the other way tells why
 
-    def was_synced(self) -> None:
+    @property
+    def vouched(self) -> _Vouched:
         """See ``CommitJob``."""
-        self._stream.log.was_synced()
-
-    def sync_soon(self) -> None:
-        """See ``CommitJob``."""
-        self._committer.sync_soon(self._stream)
+        return self._committer.vouched(self._stream)
 
     def turned_down(self) -> None:
         """See ``CommitJob``."""
@@ -138,8 +142,24 @@ class _Running(WorkerJob):
 
     def finish(self) -> None:
         if self._wait is not None:
-            self._wait()
+            self._wait(self)
         super().finish()
+
+
+class _Vouched:
+    """A stream whose files are not synced; kept as long as the stream is there."""
+
+    def __init__(self, committer: Committer, stream: Committing) -> None:
+        self._committer = committer
+        self._stream = stream
+
+    def was_synced(self) -> None:
+        """See ``Vouched``."""
+        self._stream.log.was_synced()
+
+    def sync_soon(self) -> None:
+        """See ``Vouched``."""
+        self._committer.sync_soon(self._stream)
 
 
 class _Creating(WorkerJob):
@@ -162,6 +182,11 @@ class Committer:
         self._running: dict[Committing, _Running] = {}
         self._creating: dict[Committing, _Creating] = {}  # their commits wait
         self._again: set[Committing] = set()  # became dirty while a commit was under way
+        # They wait until the commit journal has room: those that had nothing to commit, and the others.
+        self._fresh: dict[Committing, None] = {}
+        self._following: dict[Committing, None] = {}
+        self._asked_for_room = False
+        self._vouched: dict[Committing, _Vouched] = {}  # what the commit journal knows of them
         self._planned = False
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
@@ -224,6 +249,9 @@ class Committer:
     def forget(self, stream: Committing) -> None:
         """Nothing of this stream is to be written any more; returns when nothing is."""
         self._dirty.pop(stream, None)
+        self._fresh.pop(stream, None)
+        self._following.pop(stream, None)
+        self._vouched.pop(stream, None)
         self._again.discard(stream)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
@@ -248,12 +276,48 @@ class Committer:
         for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
             if stream in self._dirty:
                 del self._dirty[stream]
-                guard.alone("beginning a commit", self._start, stream)
+                guard.alone("beginning a commit", self._start_in_turn, stream)
                 if self._world.steady_ns() > end:  # it made a file, for one thing
                     break
         if self._dirty and not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
+
+    def _start_in_turn(self, stream: Committing) -> None:
+        if stream in self._running or not self._has_to_wait(stream):
+            self._fresh.pop(stream, None)
+            self._start(stream)
+        elif stream not in self._following:
+            self._fresh[stream] = None
+
+    def _has_to_wait(self, stream: Committing) -> bool:
+        """Tell whether a commit would only wait in the commit journal; if so, ``_use_room`` begins it."""
+        if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
+            return False
+        stream.commit_waits()
+        self._ask_for_room()
+        return True
+
+    def _ask_for_room(self) -> None:
+        if not self._asked_for_room:
+            self._asked_for_room = True
+            self._world.journal.when_room(self._use_room)
+
+    def _use_room(self) -> None:
+        """Begin commits until the journal has enough of them, some at a time."""
+        self._asked_for_room = False
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        queue, other = self._fresh, self._following
+        while queue or other:
+            if self._world.journal.crowded or self._world.steady_ns() > end:
+                self._ask_for_room()
+                return
+            if queue:
+                stream = next(iter(queue))
+                del queue[stream]
+                follows = queue is self._following
+                guard.alone("beginning a commit", partial(self._start, stream, follows=follows))
+            queue, other = other, queue
 
     def _start(self, stream: Committing, *, follows: bool = False) -> None:
         """Begin a commit; `follows`: it gathered while the stream's last one was under way."""
@@ -277,6 +341,13 @@ class Committer:
         else:
             self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
 
+    def vouched(self, stream: Committing) -> _Vouched:
+        """Return what the commit journal is to keep of a stream."""
+        found = self._vouched.get(stream)
+        if found is None:
+            found = self._vouched[stream] = _Vouched(self, stream)
+        return found
+
     def sync_soon(self, stream: Committing) -> None:
         """Sync what was only written, with the next commit, which is now."""
         if not self.stopping:
@@ -295,7 +366,7 @@ class Committer:
             return
         self._running[stream] = running
         try:
-            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+            self._world.run_commit(running, running.ended)
         except Exception as error:  # no thread, no descriptor
             self._ended(stream, running, error)
 
@@ -309,7 +380,10 @@ class Committer:
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
         if stream in self._again or (durable and stream.log.uncommitted):
             self._again.discard(stream)
-            self._start(stream, follows=True)
+            if self._has_to_wait(stream):
+                self._following[stream] = None
+            else:
+                self._start(stream, follows=True)
         if durable:
             stream.commit_ended()
 
@@ -333,7 +407,6 @@ class Committer:
             stream.commit_failed(running.error)
             return False
         self._end(stream, running.commit)
-        running.commit.parts = []  # the journal may keep the job for a while, and needs no buffers
         stream.commit_durable()
         return True
 

@@ -41,6 +41,16 @@ class Cancel(Protocol):
     def cancel(self) -> None: ...
 
 
+class Vouched(Protocol):
+    """A log that the commit journal vouches for, because not everything in its files is synced."""
+
+    def sync_soon(self) -> None:
+        """Have everything of the log synced that the journal vouches for."""
+
+    def was_synced(self) -> None:
+        """The journal has synced everything that was written to the log."""
+
+
 class CommitJob(Protocol):
     """A commit to be run in another thread; what is plain may go a shorter way instead."""
 
@@ -49,7 +59,7 @@ class CommitJob(Protocol):
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
         """The open file and the records, if writing them at its end and a sync is all there is to do."""
 
-    def begun(self, wait: Callable[[], None]) -> None:
+    def begun(self, wait: Callable[[CommitJob], None]) -> None:
         """That is under way; whoever cannot wait for its end calls `wait`, which returns after it."""
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
@@ -76,11 +86,9 @@ class CommitJob(Protocol):
     def journaled_ended(self) -> None:
         """The commit is durable in the journal, and in the log's own file without a sync."""
 
-    def sync_soon(self) -> None:
-        """Have everything of the log synced that the journal vouches for."""
-
-    def was_synced(self) -> None:
-        """The journal has synced everything that was written to the log."""
+    @property
+    def vouched(self) -> Vouched:
+        """The log, which the commit journal vouches for from now on."""
 
 
 class JournalOfCommits(Protocol):
@@ -92,12 +100,24 @@ class JournalOfCommits(Protocol):
     def holds(self, key: bytes) -> bool:
         """Tell whether the journal has something of a log."""
 
+    @property
+    def crowded(self) -> bool:
+        """Tell whether the journal has enough commits for its next batch."""
+
+    def when_room(self, then: Callable[[], None]) -> None:
+        """Call back, later and once, when the journal is not crowded."""
+
     def when_released(self, key: bytes, then: Callable[[], None]) -> None:
         """Call back when the journal has nothing of a log any more; the log takes no commits until then."""
 
 
 class NoJournal:
     """A world without a commit journal."""
+
+    crowded = False
+
+    def when_room(self, then: Callable[[], None]) -> None:
+        raise AssertionError("nobody waits for what is not there")
 
     def synced(self, key: bytes) -> None:
         pass

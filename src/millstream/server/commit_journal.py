@@ -35,11 +35,12 @@ _log = logging.getLogger("millstream.server")
 Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
 
 _COMMITS_ENDED: Final = "commits ended"
+_ROOM: Final = "beginning commits"
 
 SIZE: Final = 32 * 1024 * 1024  # of a file
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
 _MOST_OF_A_BATCH: Final = 4 * 1024 * 1024
-_MOST_IN_A_BATCH: Final = 256  # commits
+_MOST_IN_A_BATCH: Final = 512  # commits
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
@@ -102,11 +103,29 @@ class CommitJournal:
         self._table: array[int] = array("q")
         self._ending: deque[_Taken] = deque()
         self._under_way: set[CommitJob] = set()  # all of these
+        self._wait_for = self._wait
+        self._wait_for_room: list[Callable[[], None]] = []
 
     @property
     def busy(self) -> bool:
         """Tell whether a batch gathers or is being written: what joins it waits for no sync of its own."""
         return bool(self._fresh or self._following or self._running)
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether the next batch is full: what comes now would only wait."""
+        return len(self._fresh) + len(self._following) >= _MOST_IN_A_BATCH
+
+    def when_room(self, then: Callable[[], None]) -> None:
+        """Call back, later and once, when the journal is not crowded."""
+        self._wait_for_room.append(then)
+        self._tell_room()
+
+    def _tell_room(self) -> None:
+        if self._wait_for_room and not self.crowded:
+            waiting, self._wait_for_room = self._wait_for_room, []
+            for each in waiting:
+                self._loop.call_soon(self._run_turn, _ROOM, each)
 
     def take(self, job: CommitJob, done: Done) -> bool:
         """Write a commit with the next batch, then call `done`; False if it has to go another way."""
@@ -117,12 +136,11 @@ class CommitJournal:
         part = job.begin_journaled()
         if part is None:
             return False
-        data = part.data[0] if len(part.data) == 1 else b"".join(part.data)
-        entry = Entry(job.journal_key, part.segment, part.base, data)
+        entry = Entry(job.journal_key, part.segment, part.base, part.data)
         queue = self._following if job.follows else self._fresh
         queue.append(_Taken(job, done, part.descriptor, part.device, entry))
         self._under_way.add(job)
-        job.begun(lambda: self._wait(job))
+        job.begun(self._wait_for)
         if not self._planned and not self._running and self.files.active is not None:
             self._planned = True
             self._loop.call_soon(self._begin)
@@ -151,11 +169,13 @@ class CommitJournal:
             for queue in (self._fresh, self._following):
                 while queue:
                     self._turn_down(queue.popleft())
+            self._tell_room()
             return
         room = min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT
         self._running = self._next_batch(room, file.device)
         if self._running:
             self._write(file)
+        self._tell_room()
 
     def _next_batch(self, room: int, device: int) -> list[_Taken]:
         """Take from both queues in turn what fits into a batch.
@@ -219,7 +239,7 @@ class CommitJournal:
             if failed or self._table[number * COLUMNS + 4]:
                 self._turn_down(taken)  # the other way works, or tells why not
             else:
-                self._file.unsynced[taken.entry.key] = taken.job
+                self._file.unsynced[taken.entry.key] = taken.job.vouched
                 self._ending.append(taken)
         if failed:
             _log.error("the commit journal cannot be written: %s", os.strerror(failed))

@@ -30,7 +30,7 @@ from millstream.store.fs import sync_file_system
 if TYPE_CHECKING:
     import asyncio
 
-    from millstream.jetstream.ports import CommitJob
+    from millstream.jetstream.ports import Vouched
 
 _log = logging.getLogger("millstream.server")
 
@@ -53,8 +53,7 @@ class JournalFile:
         self.mark = mark
         self.end = START  # of the last batch
         self.keys: set[bytes] = set()  # of all logs that it holds something of
-        # Logs whose files are not synced since, with their last commits.
-        self.unsynced: dict[bytes, CommitJob] = {}
+        self.unsynced: dict[bytes, Vouched] = {}  # logs whose files are not synced since
         self.clearing = False
         self.epoch = 0  # how often it was cleared
 
@@ -99,7 +98,7 @@ class JournalFiles:
         self._turn_timer: asyncio.TimerHandle | None = None
         self._to_sync: deque[bytes] = deque()  # logs of the other file
         self._syncing: set[bytes] = set()
-        self._to_tell: deque[tuple[bytes, CommitJob]] = deque()
+        self._to_tell: deque[tuple[bytes, Vouched]] = deque()
         self._released: list[tuple[bytes, Callable[[], None]]] = []
         self._making: threading.Thread | None = None
         self._made_path = ""
@@ -185,9 +184,9 @@ class JournalFiles:
         """Tell logs whose files have not grown since that they are synced, some at a time."""
         files = [file for file in (self.active, self.other) if file is not None]
         for _ in range(min(len(self._to_tell), _TOLD_AT_ONCE)):
-            key, job = self._to_tell.popleft()
+            key, log = self._to_tell.popleft()
             if not any(key in file.unsynced for file in files):
-                job.was_synced()
+                log.was_synced()
         if self._to_tell:
             self._loop.call_soon(self._tell_some)
 
@@ -197,10 +196,10 @@ class JournalFiles:
             return
         while self._to_sync and len(self._syncing) < _SYNCS_AT_ONCE:
             key = self._to_sync.popleft()
-            job = file.unsynced.get(key)
-            if job is not None:
+            log = file.unsynced.get(key)
+            if log is not None:
                 self._syncing.add(key)
-                job.sync_soon()
+                log.sync_soon()
         if not file.unsynced:
             file.clearing = True
             self._submit(lambda: clear_journal(file.descriptor, file.end), self._cleared)

@@ -17,6 +17,7 @@ somebody else (``disk_writer``), who then says how it went.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
@@ -80,7 +81,7 @@ class Journaled(NamedTuple):
     device: int  # that the file is on
     segment: int
     base: int  # in the file
-    data: list[bytes | memoryview]  # to be written there
+    data: bytes  # to be written there
 
 
 class Commit:
@@ -101,8 +102,8 @@ class Commit:
         self._plain: tuple[Segment, RecordBuffer] | None = None
         # Segments learn of it when the commit ends: until then readers take their bytes from its memory, so
         # that no smaller file may take their place.
-        self.summarized: list[Segment] = []
-        self.removed: list[Segment] = []  # doomed segments whose files are gone
+        self.summarized: Sequence[Segment] = ()
+        self.removed: Sequence[Segment] = ()  # doomed segments whose files are gone
         self.untidy: StoreError | None = None  # why a step that may wait was not done
         self.folder_changed = work.folder_changed  # and not synced since
         self.parts: list[tuple[Segment, RecordBuffer]] = [
@@ -209,11 +210,12 @@ class Commit:
             overwrite_all(self._open(segment, create=False), parts)
 
     def _summarize(self) -> None:
+        self.summarized = summarized = []
         for segment in self.work.unsummarized:
             self._fs.replace(
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
-            self.summarized.append(segment)
+            summarized.append(segment)
 
     def _remove_doomed(self) -> None:
         unsynced = False
@@ -302,10 +304,10 @@ class Commit:
         if not isinstance(file, RealFile):
             return None
         buffer.seal()
-        data: list[bytes | memoryview] = [buffer.view()]
+        data = buffer.peek()
         base = buffer.base
         if base == FILE_HEADER_SIZE and file.size() == 0:
-            base, data = 0, [file_header(segment.start_seq), *data]
+            base, data = 0, file_header(segment.start_seq) + data
         elif file.size() != base:
             return None
         self.running = True

@@ -11,7 +11,7 @@ Not here: what a removal does to segments (``log``), and the writing itself (``c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
@@ -61,6 +61,7 @@ class LogWriting(LogReading):
         self._renamed = False  # a compacted file took the place of another
         self._tidying = False  # a commit is worth it for summaries and files of the ones before alone
         self._work = Work()  # and what the commits before it left
+        self._spare_work: Work | None = None  # for the next commit
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -193,7 +194,8 @@ class LogWriting(LogReading):
         if removes:
             self._log_removals()
         changed = self._changed()
-        work, self._work = self._work, Work()
+        work, self._work = self._work, self._spare_work or Work()
+        self._spare_work = None
         work.unsynced = [each for each in work.unsynced if each not in changed]
         work.doomed += self._doomed
         work.folder_changed = work.folder_changed or self._renamed
@@ -242,7 +244,7 @@ class LogWriting(LogReading):
             work.unsynced += [segment for segment, _ in commit.parts]
         self._finish(commit, work)
 
-    def _close_later(self, segments: list[Segment]) -> None:
+    def _close_later(self, segments: Sequence[Segment]) -> None:
         """Have files closed that have no name any more: the last one to close it frees all of its pages."""
         files = [segment.file for segment in segments if segment.file is not None]
         for segment in segments:
@@ -261,7 +263,11 @@ class LogWriting(LogReading):
         since = self._work
         # Publishers wait for this, and nearly always there is nothing.
         if commit.folder_changed or not (left.is_nothing() and since.is_nothing()):
-            self._work = self._together(commit, left, since)
+            if since.is_nothing() and not (left.doomed or self._doomed or commit.removed):
+                left.folder_changed = commit.folder_changed
+                self._work, self._spare_work = left, since
+            else:
+                self._work = self._together(commit, left, since)
         if self._closed:
             self.close()
 

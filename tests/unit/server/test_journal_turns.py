@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from millstream.jetstream.ports import CommitJob
 from millstream.server import commit_journal, journal_files
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.workers import Workers
@@ -32,7 +33,7 @@ class Job:
         self.device = os.fstat(self.descriptor).st_dev
         self.data = data
         self.follows = False
-        self.wait: Callable[[], None] | None = None
+        self.wait: Callable[[CommitJob], None] | None = None
         self.refused = False
         self.ran = False
         self.ended = False
@@ -43,11 +44,11 @@ class Job:
     def size(self) -> int:
         return len(self.data)
 
-    def begun(self, wait: Callable[[], None]) -> None:
+    def begun(self, wait: Callable[[CommitJob], None]) -> None:
         self.wait = wait
 
     def begin_journaled(self) -> Journaled | None:
-        return None if self.refused else Journaled(self.descriptor, self.device, 1, 0, [self.data])
+        return None if self.refused else Journaled(self.descriptor, self.device, 1, 0, self.data)
 
     def turned_down(self) -> None:
         self.wait = None
@@ -63,6 +64,10 @@ class Job:
 
     def journaled_ended(self) -> None:
         self.ended = True
+
+    @property
+    def vouched(self) -> Job:
+        return self
 
     def sync_soon(self) -> None:
         self.asked_to_sync += 1
@@ -164,7 +169,7 @@ async def test_who_cannot_wait_gets_the_end_of_a_commit_at_once(site: Site) -> N
     job = Job(site.folder, "a")
     site.take(job)  # there is not even a journal
     assert job.wait is not None
-    job.wait()
+    job.wait(job)
     assert job.ended
     assert job not in site.done  # that is told later
     await eventually(lambda: job in site.done)
