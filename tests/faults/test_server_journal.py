@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -151,6 +152,29 @@ def test_purged_messages_leave_the_journal_in_time(tmp_path: Path) -> None:
             return not any(b"SECRET" in path.read_bytes() for path in paths)
 
         wait_for(is_clean)
+
+
+def version(tmp_path: Path) -> int:
+    return int(json.loads((store(tmp_path) / "millstream.json").read_text())["version"])
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_a_store_with_a_journal_is_none_for_versions_without(tmp_path: Path, orderly: bool) -> None:
+    with running(tmp_path) as server, Caller(server.port) as caller:
+        crowd = Crowd(caller, server.port)
+        assert version(tmp_path) == 1
+        publish_until_journaled(crowd, store(tmp_path))
+        assert version(tmp_path) == 2
+        if orderly:
+            server.stop()
+            assert version(tmp_path) == 1
+        else:
+            server.kill()
+            assert version(tmp_path) == 2
+        server.start()
+        assert version(tmp_path) == 1
+        with Caller(server.port) as again:
+            crowd.check(again)
 
 
 def test_a_server_that_stops_leaves_no_journal(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from millstream.server.commit_journal import CommitJournal
 from millstream.server.workers import Workers
 from millstream.store.commit import Journaled
 from millstream.store.commit_journal import read_batches
+from millstream.store.errors import StoreError
 from millstream.testing.patience import PATIENCE_S
 
 SIZE = 256 * 1024
@@ -251,6 +252,60 @@ async def test_commits_go_another_way_if_the_journal_cannot_be_written(site: Sit
     active.descriptor = good
     await site.write("c")
     assert [b"c"] in site.batches()
+
+
+async def test_a_commit_on_another_disk_than_the_journal_goes_another_way(site: Site) -> None:
+    await site.write("a")
+    here, elsewhere = Job(site.folder, "b"), Job(site.folder, "c")
+    elsewhere.device += 1
+    site.take(elsewhere)
+    await eventually(lambda: elsewhere in site.done)
+    assert (elsewhere.ended, elsewhere.ran) == (False, True)
+    site.take(here)
+    await eventually(lambda: here in site.done)
+    assert (here.ended, here.ran) == (True, False)
+
+
+async def test_a_journal_with_enough_for_a_batch_says_when_it_has_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_journal, "_MOST_IN_A_BATCH", 2)
+    await site.write("a")
+    assert not site.journal.crowded
+    jobs = [Job(site.folder, name) for name in "bc"]
+    for job in jobs:
+        site.take(job)
+    assert site.journal.crowded
+    told: list[bool] = []
+    site.journal.when_room(lambda: told.append(site.journal.crowded))
+    assert told == []
+    await eventually(lambda: bool(told))
+    assert told == [False]
+    site.journal.when_room(lambda: told.append(True))  # there is room now
+    await eventually(lambda: len(told) == 2)
+    await eventually(lambda: all(job in site.done for job in jobs))
+
+
+async def test_the_store_is_marked_before_a_journal_is_made(tmp_path: Path) -> None:
+    seen: list[int] = []
+    site = Site(tmp_path)
+    site.journal.files._before_made = lambda: seen.append(len(site.journals()))
+    await site.write("a")
+    assert seen == [0]
+    site.journal.close()
+    site.workers.shutdown()
+
+
+async def test_no_journal_is_made_if_the_store_cannot_be_marked(site: Site) -> None:
+    def full() -> None:
+        raise StoreError("replace", "millstream.json", "No space left on device")
+
+    site.journal.files._before_made = full
+    job = Job(site.folder, "a")
+    site.take(job)
+    await eventually(lambda: job in site.done)
+    assert job.ran
+    assert site.journals() == []
 
 
 async def test_a_commit_whose_own_file_cannot_be_written_goes_another_way(site: Site) -> None:

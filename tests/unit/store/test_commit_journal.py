@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from millstream.store import commit_journal
 from millstream.store.commit_journal import (
     ALIGNMENT,
     START,
@@ -22,6 +23,7 @@ from millstream.store.commit_journal import (
     read_batches,
     replay,
 )
+from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
@@ -271,6 +273,55 @@ def test_journals_of_a_log_that_cannot_be_written_are_kept() -> None:
     survivor.heal()
     assert replay(survivor, "store", always).done[:2] == [3, 4]
     assert bodies(survivor) == [b"0", b"1"]
+
+
+def test_a_journal_that_cannot_be_read_stops_the_start() -> None:
+    fs = CrashFileSystem()
+    write_journal(fs, encode_batch(MARK, 1, ENTRIES).data)
+
+    def read_all(path: str) -> bytes:
+        raise StoreError("read", path, "Input/output error")
+
+    fs.read_all = read_all  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="move it away"):
+        replay(fs, "store", always)
+
+
+@pytest.mark.parametrize(
+    "path", ["../../streams/S/log", "A/streams/../log", "A/streams/S/elsewhere", "S/log"]
+)
+def test_only_logs_within_the_store_are_written(path: str) -> None:
+    fs = CrashFileSystem()
+    entry = Entry(f"{path}\0id".encode(), 1, 0, file_header(1))
+    write_journal(fs, encode_batch(MARK, 1, [entry]).data)
+    before = list(fs.transcript)
+    assert replay(fs, "store", always).done == [1]
+    assert fs.transcript == before
+
+
+def test_entries_are_put_back_whatever_the_clock_said() -> None:
+    fs = CrashFileSystem()
+    life = JournaledLog(fs)
+    for number in range(4):
+        life.put(b"%d" % number)
+        life.commit(sync=False)
+    entries = [entry for batch in life.batches for _, [entry] in read_batches(HEADER + batch)]
+    backwards = [encode_batch(MARK, 100 - number, [entry]).data for number, entry in enumerate(entries)]
+    write_journal(fs, *backwards)
+    survivor = fs.crash(Keep.NOTHING, Random(1))
+    replay(survivor, "store", always)
+    assert bodies(survivor) == [b"0", b"1", b"2", b"3"]
+
+
+def test_no_journal_is_made_on_a_disk_that_is_nearly_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = os.statvfs(tmp_path)
+    few = about.f_bavail * about.f_frsize
+    monkeypatch.setattr(commit_journal, "_ROOM_LEFT", few + 1)
+    with pytest.raises(OSError, match="No space left"):
+        make_journal(str(tmp_path / "j"), ALIGNMENT, MARK)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("size", [1, 5, 400])
