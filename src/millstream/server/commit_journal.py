@@ -35,6 +35,7 @@ _log = logging.getLogger("millstream.server")
 Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
 
 _COMMITS_ENDED: Final = "commits ended"
+_WRITTEN: Final = "a batch of commits"
 _ROOM: Final = "beginning commits"
 
 SIZE: Final = 32 * 1024 * 1024  # of a file
@@ -143,7 +144,7 @@ class CommitJournal:
         job.begun(self._wait_for)
         if not self._planned and not self._running and self.files.active is not None:
             self._planned = True
-            self._loop.call_soon(self._begin)
+            self._loop.call_soon(self._run_turn, _WRITTEN, self._begin)
         return True
 
     def _is_wanted(self) -> bool:
@@ -226,7 +227,7 @@ class CommitJournal:
 
     def _readable(self) -> None:
         if self._writer is not None and self._writer.collect():
-            self._batch_ended()
+            self._run_turn(_WRITTEN, self._batch_ended)
             self._run_turn(_COMMITS_ENDED, self._end_some)
 
     def _batch_ended(self) -> None:

@@ -27,6 +27,7 @@ MAY_ASK = {
     "server/blocking.py",
     "server/commit_journal.py",  # whose ends are given to turns by `Workers`, and so are those of
     "server/disk_writers.py",
+    "server/journal_files.py",  # sends nothing
     "server/workers.py",
 }
 BESIDE = "server/arrow/"  # sends nothing over NATS
