@@ -59,6 +59,12 @@ class Sliced(Generic[Result]):
         self._pieces.close()
 
 
+def begin(name: str, pieces: Pieces[Any], in_slices: InSlices, now: Callable[[], float]) -> None:
+    """Do the first slice now, and the others in turn: short work ends where it began."""
+    if not Sliced(pieces, now).step():
+        in_slices(name, pieces)
+
+
 def finish(pieces: Pieces[Result]) -> Result:
     """Do all of the work now, for callers that hold nobody up."""
     while True:

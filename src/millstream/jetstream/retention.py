@@ -8,12 +8,10 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
-from millstream.base.slices import Pieces, Sliced, finish
-from millstream.base.sorted_page import AT_ONCE
+from millstream.base import guard, slices
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream import removal
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
@@ -30,7 +28,6 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_EXPIRED_AT_ONCE: Final = 1_000
 _ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
 _PIECE: Final = 16  # messages that are removed one by one
 
@@ -42,7 +39,7 @@ class Retention:
         self._stream = stream
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
-        self._more_to_expire = False  # others have their turn first
+        self._expiring = False  # old messages are removed in slices
         self._record = Record()
         self._troubled = False  # it was told that the disk cannot be read
         self._enforcing = False  # limits are enforced in slices
@@ -136,10 +133,10 @@ class Retention:
         if self._enforcing:
             return
         self._enforcing = True
-        pieces = self._enforce_alone()
-        world = self._stream.world
-        if not Sliced(pieces, lambda: world.steady_ns() / _NS).step():
-            world.in_slices("limits of a stream", pieces)
+        slices.begin("limits of a stream", self._enforce_alone(), self._stream.world.in_slices, self._seconds)
+
+    def _seconds(self) -> float:
+        return self._stream.world.steady_ns() / _NS
 
     def _enforce_alone(self) -> Pieces[None]:
         try:
@@ -172,16 +169,8 @@ class Retention:
             before = stream.log.messages
 
     def _enforce_per_subject(self) -> Iterator[int]:
-        if self._stream.config.max_msgs_per_subject <= 0:
-            return
-        log = self._stream.log
-        subjects = log.index.match(b">")
-        while batch := [subject for subject, _ in itertools.islice(subjects, AT_ONCE)]:
-            for subject in batch:
-                while self._crowds(subject):
-                    self._remove_some(partial(self._too_many_of, subject))
-                    yield _PIECE
-            yield len(batch)
+        if self._stream.config.max_msgs_per_subject > 0:
+            yield from removal.crowding(self._stream.log, self._stream.config.max_msgs_per_subject)
 
     def _enforce_in_all(self) -> Iterator[int]:
         stream = self._stream
@@ -195,24 +184,10 @@ class Retention:
             elif 0 < segment.live_bytes + 4 * segment.live < spare:  # all of it has to go
                 yield from removal.below(log, segment.last_seq + 1)
             else:
-                self._remove_some(self._too_many)
+                for _ in range(_PIECE):
+                    if self._excess():
+                        log.remove(log.first_seq)
                 yield _PIECE
-
-    def _too_many_of(self, subject: bytes) -> int:
-        """The oldest message of a subject that has too many; 0 if it has not."""
-        return self._stream.log.first_of(subject) if self._crowds(subject) else 0
-
-    def _too_many(self) -> int:
-        """The oldest message of a stream that has too many; 0 if it has not."""
-        return self._stream.log.first_seq if self._excess() else 0
-
-    def _remove_some(self, next_seq: Callable[[], int]) -> None:
-        """Remove one message after the other, a few, as long as there is one that has to go."""
-        for _ in range(_PIECE):
-            seq = next_seq()
-            if not seq:
-                return
-            self._stream.log.remove(seq)
 
     # -- age --------------------------------------------------------------------------------------
 
@@ -248,34 +223,43 @@ class Retention:
 
     def _expire(self) -> None:
         self._timer = None
-        if not self._stream.config.max_age:
-            return
-        if not guard.alone("removing old messages", self._remove_old):
-            self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
-        elif self._more_to_expire:
-            self._timer = self._stream.world.call_later(0, self._expire)
-        else:
-            self._plan()
+        if self._stream.config.max_age and not self._expiring:
+            self._expiring = True
+            slices.begin("old messages", self._expire_alone(), self._stream.world.in_slices, self._seconds)
 
-    def _remove_old(self) -> None:
+    def _expire_alone(self) -> Pieces[None]:
+        """Remove what is too old; then wait for the next message that will be."""
+        try:
+            while (looked_at := self._remove_old()) and not self._stopped:
+                yield looked_at
+            if not self._stopped:
+                self._plan()
+        except Exception as error:
+            guard.report("removing old messages", error)
+            self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
+        finally:
+            self._expiring = False
+
+    def _remove_old(self) -> int:
+        """Remove a few messages that are too old; returns how many were looked at, 0 if there are none."""
         stream = self._stream
+        if not stream.config.max_age:
+            return 0
         oldest = stream.world.now_ns() - stream.config.max_age
         removed = False
-        seq = self._next_to_age()
-        looked_at = 0
-        self._more_to_expire = False
-        while seq and stream.log.get(seq, self._record) and self._record.timestamp <= oldest:
-            looked_at += 1
-            if looked_at > _EXPIRED_AT_ONCE:
-                self._more_to_expire = True
+        for looked_at in range(_PIECE):
+            seq = self._next_to_age()
+            if not seq or not stream.log.get(seq, self._record) or self._record.timestamp > oldest:
                 break
             if not self._lives_forever(self._record):
                 stream.expiry.drop(seq)
                 removed = True
             self._aged = seq + 1
-            seq = self._next_to_age()
+        else:
+            looked_at = _PIECE
         if removed:
             stream.account.committer.dirty(stream)
+        return looked_at
 
     def _next_to_age(self) -> int:
         log = self._stream.log

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, Result, finish
+from millstream.jetstream import removal
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
     from millstream.store.fs import File
+    from millstream.store.index import SubjectNode
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -66,6 +68,7 @@ class Stream:
         self.created_ns = created_ns
         self.log = log
         log.closer = self._close_elsewhere
+        log.discarded = self._free_in_slices
         self.in_memory = config.storage is StorageType.MEMORY
         self._sync_by_default = sync
         self.sync = sync
@@ -253,6 +256,10 @@ class Stream:
             self.world.run_in_worker(partial(close_files, files), lambda _: None)
         except Exception:  # no thread
             close_files(files)
+
+    def _free_in_slices(self, root: SubjectNode) -> None:
+        if root.children:
+            self.world.in_slices("freeing subjects", removal.freeing(root))
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 

@@ -16,8 +16,9 @@ import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
+from millstream.base import guard, slices
 from millstream.base.decimals import read_wrapped
+from millstream.base.slices import Pieces
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
@@ -34,6 +35,7 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
+_PIECE: Final = 16  # messages that are removed one by one
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets for no reason
 _TTL: Final = names.TTL.encode()
@@ -114,6 +116,7 @@ class Expiry:
         self._timer: Cancel | None = None
         self._timer_bucket = 0
         self._running = False
+        self._expiring = False  # messages are removed in slices
         self._record = Record()
 
     def __len__(self) -> int:
@@ -168,15 +171,26 @@ class Expiry:
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._stream.world.now_ns() // _GRAIN_NS
-        due: list[int] = []
-        while self._order and self._order[0] <= now:
-            due.extend(self._buckets.pop(heapq.heappop(self._order)))
-        self._count -= len(due)
-        for seq in sorted(due):
-            guard.alone("expiring a message", self.drop, seq)
-        if due:
-            self._stream.account.committer.dirty(self._stream)
+        if not self._expiring:
+            self._expiring = True
+            world = self._stream.world
+            slices.begin("expiry", self._drop_due(), world.in_slices, lambda: world.steady_ns() / _NS)
+
+    def _drop_due(self) -> Pieces[None]:
+        """Remove all messages whose time has come; then wait for the next one."""
+        try:
+            while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
+                due = sorted(self._buckets.pop(heapq.heappop(self._order)))
+                self._count -= len(due)
+                for start in range(0, len(due), _PIECE):
+                    for seq in due[start : start + _PIECE]:
+                        guard.alone("expiring a message", self.drop, seq)
+                    self._stream.account.committer.dirty(self._stream)
+                    yield _PIECE
+                    if not self._running:
+                        return
+        finally:
+            self._expiring = False
         self._plan()
 
     def drop(self, seq: int) -> None:

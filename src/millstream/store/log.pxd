@@ -9,6 +9,7 @@ from millstream.store.segment cimport Segment
 cdef class Log(LogWriting):
     cdef public Py_ssize_t block_size
     cdef public list gone
+    cdef public object discarded
     cdef readonly Py_ssize_t late
     cdef object _compaction
     cdef list _leftovers

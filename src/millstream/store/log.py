@@ -16,6 +16,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
+from collections.abc import Callable
 
 from millstream.store.commit import Commit, Overwrite, segment_path
 from millstream.store.compaction import Compaction
@@ -51,6 +52,7 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
+        self.discarded: Callable[[SubjectNode], object] = id  # gets the tree of subjects of a log that is emptied
         self._compaction: SegmentJob | None = None
         self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
         self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
@@ -163,7 +165,7 @@ class Log(LogWriting):
         for segment in list(self.segments):
             segment.mark_all_removed()
             self._retire(segment)
-        self.index.clear()
+        self.discarded(self.index.clear())
         self._last_node = None
         self.messages = self.record_bytes = self.with_headers = 0
         self.first_seq = self.last_seq + 1

@@ -237,7 +237,7 @@ def test_a_purge_can_be_forbidden() -> None:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "STRETCH", 3)
-    monkeypatch.setattr(retention, "_EXPIRED_AT_ONCE", 3)
+    monkeypatch.setattr(retention, "_PIECE", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
 

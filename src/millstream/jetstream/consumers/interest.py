@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.base import slices
+from millstream.base.slices import Pieces
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.subjects.match import matches
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.manager import ConsumerManager
 
-CHECKS_AT_ONCE: Final = 10_000  # whether one consumer needs one message
+_COST: Final = 4  # items of a slice that a message counts for at least
+_SECOND: Final = 1_000_000_000
 
 
 class Held(NamedTuple):
@@ -128,25 +131,23 @@ class Interest:
             self._next, self._last = min(self._next, first), max(self._last, last)
         else:
             self._next, self._last = first, last
-            self._go_on()
-
-    def _go_on(self) -> None:
-        log = self._stream.log
-        self._planned = removed = False
-        left = max(CHECKS_AT_ONCE // max(len(self._manager), 1), 1)
-        sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
-        while 0 < sseq <= self._last and left:
-            subject = self._stream.log.subject_of(sseq)
-            if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
-                removed |= log.remove(sseq)
-            left -= 1
-            sseq = log.next_seq(sseq + 1)
-        if removed:
-            self._stream.account.committer.dirty(self._stream)
-        if 0 < sseq <= self._last:
-            self._next = sseq
             self._planned = True
-            self._stream.world.call_soon(self._go_on)
+            world = self._stream.world
+            slices.begin("interest", self._let_go(), world.in_slices, lambda: world.steady_ns() / _SECOND)
+
+    def _let_go(self) -> Pieces[None]:
+        """Remove what nobody needs from `_next` to `_last`, both of which may change meanwhile."""
+        log = self._stream.log
+        try:
+            while 0 < (sseq := log.next_seq(max(self._next, log.first_seq)) if self._last else 0) <= self._last:
+                self._next = sseq + 1
+                subject = log.subject_of(sseq)
+                if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
+                    log.remove(sseq)
+                    self._stream.account.committer.dirty(self._stream)
+                yield max(len(self._manager), _COST)
+        finally:
+            self._planned = False
 
     def _may_go(self, subject: bytes) -> bool:
         """A work queue keeps what no consumer has asked for yet."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from millstream.jetstream.consumers.interest import CHECKS_AT_ONCE
+from millstream.base.slices import MOST_ITEMS
 from millstream.jetstream.consumers.keeper import state_of
 from millstream.jetstream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -241,7 +241,7 @@ def test_the_messages_of_a_consumer_that_goes_are_looked_through_in_turn_with_ot
     site = Site(RetentionPolicy.INTEREST)
     site.consumer("C", filter_subject="a")
     site.consumer("D", filter_subject="b")
-    count = CHECKS_AT_ONCE + 10
+    count = MOST_ITEMS + 10
     site.publish(*[b"a"] * count, b"b")
     site.stream.consumers["C"].delete()
     assert len(site.kept) > 1
