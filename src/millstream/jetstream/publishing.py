@@ -10,8 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.decimals import BEYOND, read_whole
-from millstream.base.slices import Pieces
-from millstream.jetstream import removal, ttl
+from millstream.jetstream import ttl
 from millstream.jetstream.batch import BATCH_ID
 from millstream.jetstream.counter import increment_of
 from millstream.jetstream.fast_batch import SUFFIX
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_DISPLACED_AT_ONCE: Final = 1024  # messages that a rollup removes without slices
 _OURS: Final = b"\r\nNats-"  # what all headers that mean something begin with
 _MSG_ID: Final = names.MSG_ID.encode()
 _EXPECTED_STREAM: Final = names.EXPECTED_STREAM.encode()
@@ -209,54 +207,18 @@ class Publishing:
         if message.message_id:
             stream.dedupe.add(message.message_id, seq, now)
         message.due_ns = None  # a schedule that is not there is never due
-        if self._displace(message, seq):
-            stream.acknowledge(message.reply, seq, message.ack_end)
+        self._replace(message, seq)
         return seq
 
-    def _displace(self, message: Incoming, seq: int) -> bool:
-        """Remove what the message takes the place of.
-
-        Returns False if that is much: then it goes in slices, and the publisher is answered at the end.
-        """
+    def _replace(self, message: Incoming, seq: int) -> None:
+        """Remove what the message takes the place of, and answer its publisher."""
         stream = self._stream
-        try:
-            many = bool(message.rollup) and self._displaced(message) > _DISPLACED_AT_ONCE
-            if many:
-                stream.world.in_slices("rollup", self._displace_many(message, seq))
-            elif message.rollup == b"sub":
-                stream.log.remove_matching(message.subject, seq)
-            elif message.rollup == b"all":
-                stream.log.remove_below(seq)
-            if message.marks & MARK_SCHEDULE:
+        stream.rollups.stored(message, seq)
+        if message.marks & MARK_SCHEDULE:
+            try:
                 stream.schedules.stored(message, seq)
-            return not many
-        except StoreError as error:
-            _log.error("stream %s keeps more than it should: %s", stream.name, error)
-            return True
-
-    def _displaced(self, message: Incoming) -> int:
-        """How many messages a rollup removes at most."""
-        log = self._stream.log
-        if message.rollup == b"all":
-            return log.messages
-        node = log.index.find(message.subject)
-        return 0 if node is None else node.count
-
-    def _displace_many(self, message: Incoming, seq: int) -> Pieces[None]:
-        stream = self._stream
-        if message.rollup == b"sub":
-            removed = removal.matching(stream.log, message.subject, seq, 0)
-        else:
-            removed = removal.below(stream.log, seq)
-        try:
-            for items in removed:
-                stream.account.committer.dirty(stream)
-                yield items
-                if stream.account.streams.get(stream.name) is not stream:
-                    return
-        except StoreError as error:
-            _log.error("stream %s keeps more than it should: %s", stream.name, error)
-        stream.acknowledge(message.reply, seq, message.ack_end)
+            except StoreError as error:
+                _log.error("stream %s keeps more than it should: %s", stream.name, error)
 
     def last_before(self, message: Incoming) -> int:
         """The last message of the subject, if somebody is to be told; StoreError if it cannot be read."""
@@ -283,8 +245,7 @@ class Publishing:
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
         stream.retention.stored(message.subject)  # before the rollup, which may take still more
-        if self._displace(message, seq):
-            stream.acknowledge(message.reply, seq, message.ack_end)
+        self._replace(message, seq)
         if stream.republish is not None:
             self._republish(message, seq, now, before)
         return seq

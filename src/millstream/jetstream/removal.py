@@ -68,6 +68,8 @@ def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
 
 def crowding(log: Log, limit: int) -> Pieces[None]:
     """Take away the oldest messages of all subjects that have more than `limit`, in one pass over the log."""
+    if not (yield from _is_crowded(log, limit)):
+        return
     first = log.first_seq
     end = log.last_seq + 1
     while first < end and (position := _position(log, first)) < len(log.segments):
@@ -77,18 +79,31 @@ def crowding(log: Log, limit: int) -> Pieces[None]:
         yield 1
 
 
+def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
+    """Tell whether any subject has more than `limit` messages."""
+    if log.messages - log.index.subjects < limit:
+        return False  # even if all subjects but one have a single message
+    nodes = (node for _, node in log.index.match(b">"))
+    while counts := [node.count for node in itertools.islice(nodes, _COUNTED)]:
+        if max(counts) > limit:
+            return True
+        yield len(counts)
+    return False
+
+
 def _position(log: Log, seq: int) -> int:
-    """Of the segment that has `seq`, or of the first one behind it."""
+    """Return the position of the segment that has `seq`, or of the first one behind it."""
     position = log.position_of(seq)
     return position + (position < len(log.segments) and log.segments[position].last_seq < seq)
 
 
 def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
+    """Do the same in one segment, whose tables stay in memory meanwhile."""
     seq, epoch, crowded = 0, -1, b""
     segment.pins += 1
     try:
         while segment.live and log.segment_of(segment.base_seq) is segment:
-            if not segment.loaded or epoch != segment.epoch:
+            if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
                 log.load(segment)
                 epoch = segment.epoch
                 crowded = yield from _crowded(log, segment, limit)
@@ -122,19 +137,21 @@ def _crowded(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
 
 def freeing(root: SubjectNode) -> Pieces[None]:
     """Free a tree of subjects: a million of them at once would take a tenth of a second."""
+    freed = 0
     trees = [root.children] if root.children else []
+    root.children = None
     while trees:
-        position = len(trees) - 1
-        children, freed = trees[position], 0
-        while children and freed < _COUNTED:
-            _, node = children.popitem()
-            freed += 1
+        if trees[-1]:
+            _, node = trees[-1].popitem()
             if node.children:
                 trees.append(node.children)
                 node.children = None
-        if not children:
-            del trees[position]
-        yield max(freed, 1)
+        else:
+            trees.pop()
+        freed += 1
+        if freed == _COUNTED:
+            yield freed
+            freed = 0
 
 
 def _count(log: Log, pattern: bytes) -> Pieces[int]:

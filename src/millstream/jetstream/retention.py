@@ -22,6 +22,7 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream import Stream
+    from millstream.jsapi.stream_types import StreamConfig
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -29,7 +30,9 @@ _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
+_ROOM_WHILE_ENFORCING: Final = 2  # since the slices remove the rest
 _PIECE: Final = 16  # messages that are removed one by one
+_READ_COST: Final = 4  # times what it costs to remove a message: to find out how old it is
 
 
 class Retention:
@@ -104,7 +107,7 @@ class Retention:
             self._troubled = True
 
     def _make_room(self, subject: bytes) -> None:
-        log, left = self._stream.log, _ROOM_AT_ONCE
+        log, left = self._stream.log, _ROOM_WHILE_ENFORCING if self._enforcing else _ROOM_AT_ONCE
         while self._crowds(subject) and left:
             log.remove(log.first_of(subject))
             left -= 1
@@ -133,10 +136,7 @@ class Retention:
         if self._enforcing:
             return
         self._enforcing = True
-        slices.begin("limits of a stream", self._enforce_alone(), self._stream.world.in_slices, self._seconds)
-
-    def _seconds(self) -> float:
-        return self._stream.world.steady_ns() / _NS
+        slices.begin(self._stream.world, "limits of a stream", self._enforce_alone())
 
     def _enforce_alone(self) -> Pieces[None]:
         try:
@@ -158,13 +158,20 @@ class Retention:
 
     def enforce(self) -> Pieces[None]:
         """Remove what is too much by the limits of now, after they changed or at a start."""
+        config = None
+        while config is not self._stream.config and not self._stopped:  # it may change again meanwhile
+            config = self._stream.config
+            yield from self._enforce_while(config)
+
+    def _enforce_while(self, config: StreamConfig) -> Pieces[None]:
+        """Remove what is too much, as long as the stream is configured like this."""
         stream = self._stream
         before = stream.log.messages
         for items in itertools.chain(self._enforce_per_subject(), self._enforce_in_all()):
             if stream.log.messages != before:
                 stream.account.committer.dirty(stream)
             yield items
-            if self._stopped:
+            if self._stopped or stream.config is not config:
                 return
             before = stream.log.messages
 
@@ -206,7 +213,7 @@ class Retention:
 
     def committed(self) -> None:
         """There may be a first message that will be too old one day."""
-        if self._stream.config.max_age and self._timer is None:
+        if self._stream.config.max_age and self._timer is None and not (self._expiring or self._stopped):
             self._plan()
 
     def _plan(self) -> None:
@@ -218,46 +225,52 @@ class Retention:
             due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
         else:
             due_ns = stream.config.max_age  # not committed yet, so it is new
-        delay_s = min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S)
-        self._timer = stream.world.call_later(delay_s, self._expire)
+        self._expire_after(min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S))
+
+    def _expire_after(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._stream.world.call_later(delay_s, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         if self._stream.config.max_age and not self._expiring:
             self._expiring = True
-            slices.begin("old messages", self._expire_alone(), self._stream.world.in_slices, self._seconds)
+            slices.begin(self._stream.world, "old messages", self._expire_alone())
 
     def _expire_alone(self) -> Pieces[None]:
         """Remove what is too old; then wait for the next message that will be."""
         try:
-            while (looked_at := self._remove_old()) and not self._stopped:
+            while not self._stopped and (looked_at := self._remove_old()):
                 yield looked_at
             if not self._stopped:
                 self._plan()
         except Exception as error:
             guard.report("removing old messages", error)
-            self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
+            if not self._stopped:
+                self._expire_after(_LONGEST_TIMER_S)
         finally:
             self._expiring = False
 
     def _remove_old(self) -> int:
-        """Remove a few messages that are too old; returns how many were looked at, 0 if there are none."""
+        """Remove some messages that are too old; returns how many were looked at, 0 if there are none."""
         stream = self._stream
-        if not stream.config.max_age:
+        config, log, record = stream.config, stream.log, self._record
+        if not config.max_age:
             return 0
-        oldest = stream.world.now_ns() - stream.config.max_age
-        removed = False
-        for looked_at in range(_PIECE):
-            seq = self._next_to_age()
-            if not seq or not stream.log.get(seq, self._record) or self._record.timestamp > oldest:
-                break
-            if not self._lives_forever(self._record):
+        oldest = stream.world.now_ns() - config.max_age
+        alike = not (config.allow_msg_ttl or config.subject_delete_marker_ttl)  # all go, without a trace
+        most = max(removal.STRETCH // _READ_COST, 1) if alike else _PIECE
+        looked_at, seq = 0, self._next_to_age()
+        while seq and looked_at < most and log.get(seq, record) and record.timestamp <= oldest:
+            looked_at += 1
+            if not alike and not self._lives_forever(record):
                 stream.expiry.drop(seq)
-                removed = True
             self._aged = seq + 1
-        else:
-            looked_at = _PIECE
-        if removed:
+            seq = log.next_seq(self._aged) if alike else self._next_to_age()
+        if looked_at:
+            if alike:
+                log.remove_below(self._aged)
             stream.account.committer.dirty(stream)
         return looked_at
 

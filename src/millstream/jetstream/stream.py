@@ -24,6 +24,7 @@ from millstream.jetstream.fast_batch import FastBatches
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.publishing import Publishing
 from millstream.jetstream.retention import Retention
+from millstream.jetstream.rollups import Rollups
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
@@ -68,7 +69,7 @@ class Stream:
         self.created_ns = created_ns
         self.log = log
         log.closer = self._close_elsewhere
-        log.discarded = self._free_in_slices
+        log.free = self._free_in_slices
         self.in_memory = config.storage is StorageType.MEMORY
         self._sync_by_default = sync
         self.sync = sync
@@ -77,6 +78,7 @@ class Stream:
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
         self.publishing = Publishing(self)
+        self.rollups = Rollups(self)
         self.direct = DirectGet(self)
         self.expiry = Expiry(self)
         self.counters = Counters(self)
@@ -120,6 +122,11 @@ class Stream:
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it takes messages; False for one that is stopped or deleted."""
+        return self._started
 
     @property
     def consumer_count(self) -> int:

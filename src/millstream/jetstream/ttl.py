@@ -11,7 +11,6 @@ takes its place, an empty message that says why and goes in turn, without a trac
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
@@ -35,7 +34,9 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
-_PIECE: Final = 16  # messages that are removed one by one
+_PIECE: Final = 16  # messages that are removed one by one, or buckets
+_LOOKED_UP: Final = 64  # messages that are looked for
+_NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets for no reason
 _TTL: Final = names.TTL.encode()
@@ -117,6 +118,7 @@ class Expiry:
         self._timer_bucket = 0
         self._running = False
         self._expiring = False  # messages are removed in slices
+        self._compacting = False  # buckets are looked through in slices
         self._record = Record()
 
     def __len__(self) -> int:
@@ -141,22 +143,39 @@ class Expiry:
             heapq.heappush(self._order, number)
         bucket.append(seq)
         self._count += 1
-        if self._count > 2 * self._stream.log.messages + _STALE:
-            with contextlib.suppress(StoreError):  # what cannot be read now is looked for the next time
-                self._compact()
-        if self._running and (self._timer is None or number < self._timer_bucket):
+        if self._count > 2 * self._stream.log.messages + _STALE and not self._compacting:
+            self._compacting = True
+            slices.begin(self._stream.world, "stale times", self._compact())
+        if self._running and not self._expiring and (self._timer is None or number < self._timer_bucket):
             self._plan()
 
-    def _compact(self) -> None:
+    def _compact(self) -> Pieces[None]:
         """Most messages in the buckets are gone: a key that is written again and again, to live for long."""
-        has = self._stream.log.has
-        self._buckets = {
-            number: kept
-            for number, bucket in self._buckets.items()
-            if (kept := array("Q", (seq for seq in bucket if has(seq))))
-        }
-        self._order = sorted(self._buckets)
-        self._count = sum(map(len, self._buckets.values()))
+        try:
+            for count, number in enumerate(list(self._buckets), 1):
+                yield from self._compact_one(number)
+                if count % _PIECE == 0:
+                    yield _PIECE
+        except StoreError:
+            pass  # what cannot be read now is looked for the next time
+        finally:
+            self._compacting = False
+
+    def _compact_one(self, number: int) -> Pieces[None]:
+        """Take messages out of a bucket that are not there; `_order` still has its number if all are gone."""
+        bucket, kept, start = self._buckets.get(number, _NONE), array("Q"), 0
+        while start < len(bucket):  # which may grow meanwhile
+            kept.extend(seq for seq in bucket[start : start + _LOOKED_UP] if self._stream.log.has(seq))
+            start += _LOOKED_UP
+            if start < len(bucket):
+                yield _LOOKED_UP
+        if self._buckets.get(number) is not bucket:
+            return  # its time has come
+        self._count -= len(bucket) - len(kept)
+        if kept:
+            self._buckets[number] = kept
+        else:
+            del self._buckets[number]
 
     def _plan(self) -> None:
         if self._timer is not None:
@@ -173,14 +192,13 @@ class Expiry:
         self._timer = None
         if not self._expiring:
             self._expiring = True
-            world = self._stream.world
-            slices.begin("expiry", self._drop_due(), world.in_slices, lambda: world.steady_ns() / _NS)
+            slices.begin(self._stream.world, "expiry", self._drop_due())
 
     def _drop_due(self) -> Pieces[None]:
         """Remove all messages whose time has come; then wait for the next one."""
         try:
             while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
-                due = sorted(self._buckets.pop(heapq.heappop(self._order)))
+                due = sorted(self._buckets.pop(heapq.heappop(self._order), _NONE))
                 self._count -= len(due)
                 for start in range(0, len(due), _PIECE):
                     for seq in due[start : start + _PIECE]:
@@ -189,9 +207,9 @@ class Expiry:
                     yield _PIECE
                     if not self._running:
                         return
+            self._plan()
         finally:
             self._expiring = False
-        self._plan()
 
     def drop(self, seq: int) -> None:
         """Remove a message whose time has come, or put a marker in its place."""

@@ -9,7 +9,7 @@ from millstream.store.segment cimport Segment
 cdef class Log(LogWriting):
     cdef public Py_ssize_t block_size
     cdef public list gone
-    cdef public object discarded
+    cdef public object free
     cdef readonly Py_ssize_t late
     cdef object _compaction
     cdef list _leftovers
@@ -48,8 +48,8 @@ cdef class Log(LogWriting):
     cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
     @cython.locals(segment=Segment)
     cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
-    @cython.locals(node=SubjectNode, subject=bytes)
-    cpdef keep_of_newest(self, unsigned long long most)
+    @cython.locals(node=SubjectNode, subject=bytes, left=Py_ssize_t)
+    cpdef bint keep_of_newest(self, unsigned long long most) except -1
     @cython.locals(node=SubjectNode)
     cdef _discount(
         self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,

@@ -39,6 +39,7 @@ _SKIP = int(Kind.SKIP)
 _log = logging.getLogger("millstream.store")
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
+_REMOVED_AT_ONCE = 8  # messages of a subject that has too many
 
 
 class Log(LogWriting):
@@ -52,7 +53,7 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
-        self.discarded: Callable[[SubjectNode], object] = id  # gets the tree of subjects of a log that is emptied
+        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all messages go
         self._compaction: SegmentJob | None = None
         self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
         self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
@@ -127,12 +128,20 @@ class Log(LogWriting):
         self._retire(segment)
         return True
 
-    def keep_of_newest(self, most: int) -> None:
-        """Take away the first messages of the subject that was appended last, until it has `most`."""
+    def keep_of_newest(self, most: int) -> bool:
+        """Take away the first messages of the subject that was appended last, until it has `most`.
+
+        Returns whether it still has more: a few are taken away at a time.
+        """
         node, subject = self._last_node, self._last_subject
+        left = _REMOVED_AT_ONCE
         while node is not None and subject is not None and node.count > most:
+            if left == 0:
+                return True
             if not self.remove(self._first_of_node(node, subject)):
-                return
+                break
+            left -= 1
+        return False
 
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
@@ -165,7 +174,7 @@ class Log(LogWriting):
         for segment in list(self.segments):
             segment.mark_all_removed()
             self._retire(segment)
-        self.discarded(self.index.clear())
+        self.free(self.index.clear())
         self._last_node = None
         self.messages = self.record_bytes = self.with_headers = 0
         self.first_seq = self.last_seq + 1

@@ -10,20 +10,23 @@ happens meanwhile makes the answer wrong.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
 from millstream.base.slices import Pieces
 from millstream.jsapi.enums import RetentionPolicy
+from millstream.store.errors import StoreError
 from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.manager import ConsumerManager
 
+_log = logging.getLogger("millstream.jetstream")
+
 _COST: Final = 4  # items of a slice that a message counts for at least
-_SECOND: Final = 1_000_000_000
 
 
 class Held(NamedTuple):
@@ -40,8 +43,9 @@ class Interest:
         self._manager = manager
         self._stream = manager.stream
         self._needed_by: Consumer | None = None  # the last message that was asked about
-        self._next = 0  # to look through, up to `_last`
-        self._last = 0
+        self._singles: list[int] = []  # to look at, and then all
+        self._next = 0  # from here
+        self._last = 0  # to here
         self._planned = False
 
     @property
@@ -104,7 +108,7 @@ class Interest:
                 self._stream.log.remove_below(self._stream.log.last_seq + 1)
                 self._stream.account.committer.dirty(self._stream)
                 return
-            self.settled(held.singles)
+            self._singles += held.singles
             self._look_through(held.since, self._stream.log.last_seq)
 
     def recovered(self) -> None:
@@ -123,6 +127,7 @@ class Interest:
     def stop(self) -> None:
         """Nothing is let go any more."""
         self._last = 0
+        self._singles = []
         self._needed_by = None
 
     def _look_through(self, first: int, last: int) -> None:
@@ -132,22 +137,31 @@ class Interest:
         else:
             self._next, self._last = first, last
             self._planned = True
-            world = self._stream.world
-            slices.begin("interest", self._let_go(), world.in_slices, lambda: world.steady_ns() / _SECOND)
+            slices.begin(self._stream.world, "interest", self._let_go())
 
     def _let_go(self) -> Pieces[None]:
-        """Remove what nobody needs from `_next` to `_last`, both of which may change meanwhile."""
-        log = self._stream.log
+        """Remove what nobody needs of `_singles`, and from `_next` to `_last`; these may change meanwhile."""
+        stream = self._stream
         try:
-            while 0 < (sseq := log.next_seq(max(self._next, log.first_seq)) if self._last else 0) <= self._last:
-                self._next = sseq + 1
-                subject = log.subject_of(sseq)
+            while sseq := self._next_to_look_at():
+                subject = stream.log.subject_of(sseq)
                 if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
-                    log.remove(sseq)
-                    self._stream.account.committer.dirty(self._stream)
+                    stream.log.remove(sseq)
+                    stream.account.committer.dirty(stream)
                 yield max(len(self._manager), _COST)
+        except StoreError as error:
+            _log.error("stream %s keeps more than it should: %s", stream.name, error)
         finally:
             self._planned = False
+
+    def _next_to_look_at(self) -> int:
+        """Return the sequence of the next message to look at; 0 if that was all."""
+        if self._singles:
+            return self._singles.pop()
+        log = self._stream.log
+        sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
+        self._next = sseq + 1
+        return sseq if sseq <= self._last else 0
 
     def _may_go(self, subject: bytes) -> bool:
         """A work queue keeps what no consumer has asked for yet."""
