@@ -47,6 +47,7 @@ class WorkClock:
 
     def __init__(self) -> None:
         self.lines = 0
+        self.later_ns = 0  # by how much the wall clock was set forward
         self._imports = 0  # under way, one inside the other
 
     def __call__(self) -> float:
@@ -56,7 +57,7 @@ class WorkClock:
         return self()
 
     def wall_ns(self) -> int:
-        return START_NS
+        return START_NS + self.later_ns
 
     def steady_ns(self) -> int:
         return START_NS + self.lines * 1_000_000_000 // LINES_A_SECOND
@@ -131,6 +132,15 @@ class Site:
         self.other.transport.peer_closes()
         self.loop.run_ready()
 
+    def wait(self, seconds: int) -> None:
+        """Time passes."""
+        self.clock.later_ns += seconds * 1_000_000_000
+        self.loop.advance(seconds)
+
+    def count(self) -> int:
+        """How many messages the stream M has."""
+        return self.account.stream("M").log.messages
+
     def view(self) -> EngineView:
         engine: Any = SimpleNamespace(
             accounts={"$G": self.account},
@@ -199,10 +209,49 @@ def streams(site: Site, scale: int) -> None:
         )
 
 
-def messages(site: Site, scale: int, subjects: int = 5000) -> None:
-    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
-    published = (b"PUB m.%d 0\r\n\r\n" % (number * 7 % subjects) for number in range(50 * scale))
+def messages(site: Site, scale: int, subjects: int = 5000, header: bytes = b"", **config: Any) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], **config})
+    size = len(header)
+    start = b"HPUB m.%d %d %d\r\n%b\r\n" if header else b"PUB m.%d 0\r\n\r\n"
+    rest = (size, size, header) if header else ()
+    published = (start % (number * 7 % subjects, *rest) for number in range(50 * scale))
     site.client.say(b"".join(published))
+    assert site.count() == 50 * scale
+
+
+def aging(site: Site, scale: int) -> None:
+    messages(site, scale, max_age=60_000_000_000)
+
+
+def expiring(site: Site, scale: int) -> None:
+    messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 60s\r\n\r\n", allow_msg_ttl=True)
+
+
+def marked(site: Site, scale: int) -> None:
+    """Messages that leave a marker each."""
+    marker = {"allow_msg_ttl": True, "subject_delete_marker_ttl": 3600_000_000_000, "allow_rollup_hdrs": True}
+    messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 3600s\r\n\r\n", **marker)
+
+
+def crowded(site: Site, scale: int) -> None:
+    messages(site, scale, subjects=25 * scale)
+
+
+def one_subject(site: Site, scale: int) -> None:
+    messages(site, scale, subjects=1, allow_rollup_hdrs=True)
+
+
+def replaceable(site: Site, scale: int) -> None:
+    messages(site, scale, allow_rollup_hdrs=True)
+
+
+def needed(site: Site, scale: int) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], "retention": "interest"})
+    for name, pattern in (("all", "m.*"), ("none", "m.none")):
+        config = {"durable_name": name, "ack_policy": "explicit", "filter_subject": pattern}
+        site.ask(f"CONSUMER.DURABLE.CREATE.M.{name}", {"stream_name": "M", "config": config})
+    site.client.say(b"".join(b"PUB m.%d 0\r\n\r\n" % number for number in range(50 * scale)))
+    assert site.count() == 50 * scale
 
 
 def holes(site: Site, scale: int) -> None:
@@ -224,6 +273,32 @@ def clients(site: Site, scale: int) -> None:
 
 def subscriptions(site: Site, scale: int) -> None:
     site.other.say(b"".join(b"SUB a.%d.b %d\r\n" % (number, number) for number in range(30 * scale)))
+
+
+def expire(site: Site, seconds: int, left: int = 0) -> None:
+    count = site.count()
+    site.wait(seconds)
+    assert site.count() == (count if left else 0)
+
+
+def roll_up(site: Site, kind: str) -> None:
+    """A message takes the place of all others."""
+    block = f"NATS/1.0\r\nNats-Rollup: {kind}\r\n\r\n".encode()
+    answer = site.client.say(b"HPUB m.0 _INBOX %d %d\r\n%b\r\n" % (len(block), len(block), block))
+    assert b'"seq":' in answer
+    assert site.count() == 1
+
+
+def limit_subjects(site: Site) -> None:
+    site.ask("STREAM.UPDATE.M", {"name": "M", "subjects": ["m.*"], "max_msgs_per_subject": 1})
+    log = site.account.stream("M").log
+    assert log.messages == log.index.subjects
+
+
+def delete_consumer(site: Site) -> None:
+    site.ask("CONSUMER.DELETE.M.all")
+    site.loop.run_ready()
+    assert site.count() == 0
 
 
 def _consumer(**config: Any) -> Any:
@@ -295,6 +370,13 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
         ),
     ),
     ("delete a stream", messages, lambda site: site.ask("STREAM.DELETE.M")),
+    ("old messages go", aging, lambda site: expire(site, 61)),
+    ("messages expire", expiring, lambda site: expire(site, 61)),
+    ("messages leave markers", marked, lambda site: expire(site, 3601, left=1)),
+    ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
+    ("a rollup of all", replaceable, lambda site: roll_up(site, "all")),
+    ("lower the limit of each subject", crowded, limit_subjects),
+    ("delete a consumer that messages are kept for", needed, delete_consumer),
     (
         "consumer in the middle",
         messages,
