@@ -196,6 +196,7 @@ class AccountJetStream:
         self.committer.forget(stream)
         self._count_as(stream, 0)
         stream.log.close()
+        stream.log.free(stream.log.index.clear())
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
         else:
@@ -393,8 +394,7 @@ class AccountJetStream:
         self.resources.count(stream.config.storage, change)
 
     def used(self, storage: StorageType) -> int:
-        for stream in self.streams.values():
-            self.count(stream)
+        """Bytes of all streams.  What no commit has ended for may be left out."""
         return self._used[storage]
 
     def limit(self, storage: StorageType) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
+from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces, finish
 from millstream.jetstream import removal
 from millstream.jetstream.ttl import NEVER, ttl_of
@@ -31,7 +32,7 @@ _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
 _ROOM_WHILE_ENFORCING: Final = 2  # since the slices remove the rest
-_PIECE: Final = 16  # messages that are removed one by one
+_PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
 _READ_COST: Final = 4  # times what it costs to remove a message: to find out how old it is
 
 

@@ -16,6 +16,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
+from millstream.base.build import pure_requested
 from millstream.base.decimals import read_wrapped
 from millstream.base.slices import Pieces
 from millstream.jetstream.incoming import MARK_TTL, Incoming
@@ -34,8 +35,8 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
-_PIECE: Final = 16  # messages that are removed one by one, or buckets
-_LOOKED_UP: Final = 64  # messages that are looked for
+_PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
+_LOOKED_UP: Final = 64  # messages that are looked for, or buckets
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets for no reason
@@ -154,8 +155,8 @@ class Expiry:
         try:
             for count, number in enumerate(list(self._buckets), 1):
                 yield from self._compact_one(number)
-                if count % _PIECE == 0:
-                    yield _PIECE
+                if count % _LOOKED_UP == 0:
+                    yield _LOOKED_UP
         except StoreError:
             pass  # what cannot be read now is looked for the next time
         finally:

@@ -24,7 +24,8 @@ cdef class Log(LogWriting):
     @cython.locals(segment=Segment, before=Py_ssize_t)
     cdef Py_ssize_t _remove_all(self) except -1
     @cython.locals(
-        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long"
+        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long",
+        start=Py_ssize_t,
     )
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
     @cython.locals(before=Py_ssize_t)

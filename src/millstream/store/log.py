@@ -53,7 +53,7 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
-        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all messages go
+        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all messages are gone
         self._compaction: SegmentJob | None = None
         self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
         self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
@@ -202,7 +202,8 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
-                self._remove_flagged(segment, 0, segment.first_not_below(below), wanted)
+                start = segment.first_not_below(lowest)
+                self._remove_flagged(segment, start, segment.first_not_below(below), wanted)
         finally:
             if self.messages != before:
                 self._advance_first(self.first_seq)

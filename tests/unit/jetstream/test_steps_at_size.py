@@ -132,10 +132,10 @@ class Site:
         self.other.transport.peer_closes()
         self.loop.run_ready()
 
-    def wait(self, seconds: int) -> None:
-        """Time passes."""
-        self.clock.later_ns += seconds * 1_000_000_000
-        self.loop.advance(seconds)
+    def wait(self, seconds: float) -> None:
+        """The clock is set forward, which timers notice after a minute at most."""
+        self.clock.later_ns += round(seconds * 1_000_000_000)
+        self.loop.advance(60.1)
 
     def count(self) -> int:
         """How many messages the stream M has."""
@@ -237,6 +237,11 @@ def crowded(site: Site, scale: int) -> None:
     messages(site, scale, subjects=25 * scale)
 
 
+def few_subjects(site: Site, scale: int) -> None:
+    """The routes to a stream are dropped in one step; the broker bounds their number."""
+    messages(site, scale, subjects=20)
+
+
 def one_subject(site: Site, scale: int) -> None:
     messages(site, scale, subjects=1, allow_rollup_hdrs=True)
 
@@ -275,7 +280,8 @@ def subscriptions(site: Site, scale: int) -> None:
     site.other.say(b"".join(b"SUB a.%d.b %d\r\n" % (number, number) for number in range(30 * scale)))
 
 
-def expire(site: Site, seconds: int, left: int = 0) -> None:
+def expire(site: Site, seconds: float, *, left: int = 0) -> None:
+    """Wait until all messages are due, but not for the compaction that follows."""
     count = site.count()
     site.wait(seconds)
     assert site.count() == (count if left else 0)
@@ -369,10 +375,10 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
             Site.ask, endpoint="STREAM.UPDATE.M", body={"name": "M", "subjects": ["m.*"], "max_msgs": 10}
         ),
     ),
-    ("delete a stream", messages, lambda site: site.ask("STREAM.DELETE.M")),
-    ("old messages go", aging, lambda site: expire(site, 61)),
-    ("messages expire", expiring, lambda site: expire(site, 61)),
-    ("messages leave markers", marked, lambda site: expire(site, 3601, left=1)),
+    ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
+    ("old messages go", aging, lambda site: expire(site, 60.2)),
+    ("messages expire", expiring, lambda site: expire(site, 60.2)),
+    ("messages leave markers", marked, lambda site: expire(site, 3600.2, left=1)),
     ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
     ("a rollup of all", replaceable, lambda site: roll_up(site, "all")),
     ("lower the limit of each subject", crowded, limit_subjects),
@@ -400,7 +406,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ),
 ]
 NAMES = [name for name, _, _ in OPERATIONS]
-UNCUT = {"jsz", "account info", "create a stream", "delete a stream"}  # some part is not in slices yet
+UNCUT = {"account info", "create a stream"}  # some part is not in slices yet
 CHANGING = NAMES[NAMES.index("create a stream") :]
 
 
