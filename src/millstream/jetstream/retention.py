@@ -262,16 +262,20 @@ class Retention:
         oldest = stream.world.now_ns() - config.max_age
         alike = not (config.allow_msg_ttl or config.subject_delete_marker_ttl)  # all go, without a trace
         most = max(removal.STRETCH // _READ_COST, 1) if alike else _PIECE
-        looked_at, seq = 0, self._next_to_age()
+        looked_at, end, seq = 0, 0, self._next_to_age()
         while seq and looked_at < most and log.get(seq, record) and record.timestamp <= oldest:
             looked_at += 1
-            if not alike and not self._lives_forever(record):
-                stream.expiry.drop(seq)
-            self._aged = seq + 1
-            seq = log.next_seq(self._aged) if alike else self._next_to_age()
-        if looked_at:
+            end = seq + 1
             if alike:
-                log.remove_below(self._aged)
+                seq = log.next_seq(end)
+                continue
+            if not self._lives_forever(record):
+                stream.expiry.drop(seq)
+            self._aged = end
+            seq = self._next_to_age()
+        if alike and end:
+            log.remove_below(end)
+        if end:
             stream.account.committer.dirty(stream)
         return looked_at
 

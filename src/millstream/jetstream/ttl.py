@@ -199,7 +199,7 @@ class Expiry:
         """Remove all messages whose time has come; then wait for the next one."""
         try:
             while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
-                due = sorted(self._buckets.pop(heapq.heappop(self._order), _NONE))
+                due = self._buckets.pop(heapq.heappop(self._order), _NONE)  # in order
                 self._count -= len(due)
                 for start in range(0, len(due), _PIECE):
                     for seq in due[start : start + _PIECE]:

@@ -53,7 +53,7 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
-        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all messages are gone
+        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all are gone
         self._compaction: SegmentJob | None = None
         self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
         self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet

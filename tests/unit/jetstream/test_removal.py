@@ -43,9 +43,7 @@ def test_each_subject_keeps_its_newest_messages() -> None:
 
 
 @pytest.mark.parametrize("limit", [10, 11, 70])
-def test_a_log_that_is_not_crowded_is_not_looked_through(
-    limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_not_crowded_is_not_looked_through(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled(70)
     monkeypatch.setattr(removal, "_crowding_in", None)
     finish(removal.crowding(log, limit))

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from stream_kit import Site
 
 from millstream.base import slices
 from millstream.jetstream import removal
 from millstream.protocol import headers
-from tests.unit.jetstream.stream_kit import Site
 
 MANY = 20
 ROLLUP = b"Nats-Rollup"

@@ -156,6 +156,9 @@ class Interest:
 
     def _next_to_look_at(self) -> int:
         """Return the sequence of the next message to look at; 0 if that was all."""
+        if not self._rules:
+            self._singles = []
+            return 0  # the stream keeps everything now
         if self._singles:
             return self._singles.pop()
         log = self._stream.log

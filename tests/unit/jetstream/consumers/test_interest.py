@@ -281,6 +281,23 @@ def test_a_consumer_that_comes_while_messages_are_let_go_keeps_what_it_needs(
     assert site.kept == left != []
 
 
+def test_a_stream_that_begins_to_keep_everything_while_messages_are_let_go_loses_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("D", filter_subject="b")
+    site.publish(*[b"a"] * 10)
+    site.stream.consumers["C"].delete()
+    site.account.update(
+        site.stream, msgspec.structs.replace(site.stream.config, retention=RetentionPolicy.LIMITS)
+    )
+    left = site.kept
+    site.world.settle()
+    assert site.kept == left != []
+
+
 def test_a_stream_that_is_deleted_while_messages_are_let_go_loses_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
