@@ -223,6 +223,15 @@ def aging(site: Site, scale: int) -> None:
     messages(site, scale, max_age=60_000_000_000)
 
 
+def awaited(site: Site, scale: int) -> None:
+    """Consumers have got some of the messages, and acknowledged none."""
+    aging(site, scale)
+    for number in range(5):
+        config = {"durable_name": f"d{number}", "ack_policy": "explicit"}
+        site.ask(f"CONSUMER.DURABLE.CREATE.M.d{number}", {"stream_name": "M", "config": config})
+        site.client.say(b"PUB $JS.API.CONSUMER.MSG.NEXT.M.d%d _INBOX 1\r\n5\r\n" % number)
+
+
 def expiring(site: Site, scale: int) -> None:
     messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 60s\r\n\r\n", allow_msg_ttl=True)
 
@@ -377,6 +386,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ),
     ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
     ("old messages go", aging, lambda site: expire(site, 60.2)),
+    ("old messages go that are not acknowledged", awaited, lambda site: expire(site, 60.2)),
     ("messages expire", expiring, lambda site: expire(site, 60.2)),
     ("messages leave markers", marked, lambda site: expire(site, 3600.2, left=1)),
     ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
