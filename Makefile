@@ -4,13 +4,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 8
+WORKERS ?= 5
 RUN_FLAGS ?=
 # What has compiled modules, and is tested interpreted, too.
 INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects wire)
 
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
+export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
 .PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
 
@@ -98,6 +100,7 @@ $(VENV)/.tools: pyproject.toml setup.py
 	@$(PYTHON) -m venv $(VENV)
 	@echo "fetching Cython"
 	@$(BIN)/pip install --quiet "setuptools>=77" "cython>=3.1"
+	@printf '[bdist_wheel]\ncompression = stored\n' > "$(DIST_EXTRA_CONFIG)"
 	@touch $@
 
 $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools

@@ -42,7 +42,9 @@ _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesi
 # The same examples every time: `make soak` looks for new ones.
 hypothesis.settings.register_profile("millstream", _UNHURRIED, derandomize=True)
 hypothesis.settings.register_profile("explore", _UNHURRIED)
-hypothesis.settings.load_profile("millstream")
+# The same code is tried with all examples where it is compiled.
+hypothesis.settings.register_profile("interpreted", _UNHURRIED, derandomize=True, max_examples=20)
+hypothesis.settings.load_profile("interpreted" if pure_requested() else "millstream")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
