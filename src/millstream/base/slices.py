@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 Result = TypeVar("Result")
 Pieces = Generator[int, None, Result]
@@ -57,6 +57,20 @@ class Sliced(Generic[Result]):
     def drop(self) -> None:
         """End the work without a result."""
         self._pieces.close()
+
+
+class Slicer(Protocol):
+    """Whoever does work in slices, and knows the time."""
+
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None: ...
+
+    def steady_ns(self) -> int: ...
+
+
+def begin(slicer: Slicer, name: str, pieces: Pieces[Any]) -> None:
+    """Do the first slice now, and the others in turn: short work ends where it began."""
+    if not Sliced(pieces, lambda: slicer.steady_ns() / 1_000_000_000).step():
+        slicer.in_slices(name, pieces)
 
 
 def finish(pieces: Pieces[Result]) -> Result:

@@ -231,6 +231,7 @@ class AccountJetStream:
         self.committer.forget(stream)
         self._unnote(stream)
         stream.log.close()
+        stream.log.free(stream.log.index.clear())
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
         else:

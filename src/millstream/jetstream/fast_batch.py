@@ -276,4 +276,4 @@ class FastBatches:
         start = pub_ack_start(stream.name, stream.account.domain)
         end = pub_ack_batch_end(batch_id.decode(errors="replace"), count)
         body = b"%b%d%b%b" % (start, seq, more, end)
-        stream.after_commit(lambda: stream.world.publish(reply, body))
+        stream.rollups.then(lambda: stream.after_commit(lambda: stream.world.publish(reply, body)))

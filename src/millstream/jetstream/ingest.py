@@ -102,7 +102,8 @@ class Ingest:
             return
         if self.per_subject > 0:
             try:
-                self._log.keep_of_newest(self.per_subject)
+                if self._log.keep_of_newest(self.per_subject):
+                    self.limit(subject)  # which has the rest removed in slices
             except StoreError:
                 self.limit(subject)  # which tries again, and says what is wrong
         else:

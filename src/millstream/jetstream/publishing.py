@@ -207,22 +207,18 @@ class Publishing:
         if message.message_id:
             stream.dedupe.add(message.message_id, seq, now)
         message.due_ns = None  # a schedule that is not there is never due
-        self._displace(message, seq)
-        stream.acknowledge(message.reply, seq, message.ack_end)
+        self._replace(message, seq)
         return seq
 
-    def _displace(self, message: Incoming, seq: int) -> None:
-        """What the message takes the place of goes."""
+    def _replace(self, message: Incoming, seq: int) -> None:
+        """Remove what the message takes the place of, and answer its publisher."""
         stream = self._stream
-        try:
-            if message.rollup == b"sub":
-                stream.log.remove_matching(message.subject, seq)
-            elif message.rollup == b"all":
-                stream.log.remove_below(seq)
-            if message.marks & MARK_SCHEDULE:
+        stream.rollups.stored(message, seq)
+        if message.marks & MARK_SCHEDULE:
+            try:
                 stream.schedules.stored(message, seq)
-        except StoreError as error:
-            _log.error("stream %s keeps more than it should: %s", stream.name, error)
+            except StoreError as error:
+                _log.error("stream %s keeps more than it should: %s", stream.name, error)
 
     def last_before(self, message: Incoming) -> int:
         """The last message of the subject, if somebody is to be told; StoreError if it cannot be read."""
@@ -249,8 +245,7 @@ class Publishing:
         if message.ttl_s > 0:
             stream.expiry.add(seq, now, message.ttl_s)
         stream.retention.stored(message.subject)  # before the rollup, which may take still more
-        self._displace(message, seq)
-        stream.acknowledge(message.reply, seq, message.ack_end)
+        self._replace(message, seq)
         if stream.republish is not None:
             self._republish(message, seq, now, before)
         return seq

@@ -15,12 +15,14 @@ from millstream.base.slices import Pieces
 from millstream.store.filters import flags_between, is_literal
 
 if TYPE_CHECKING:
+    from millstream.store.index import SubjectNode
     from millstream.store.log import Log
     from millstream.store.segment import Segment
 
 # Messages of a piece; each costs a hundred lines of Python if they are interpreted.
 STRETCH: Final = 24 if pure_requested() else 1024
 _SUBJECTS: Final = 128 if pure_requested() else 1024  # that are compared with a pattern in a piece
+_ONE_BY_ONE: Final = 16  # messages that are removed one by one, or subjects that are looked up
 _COUNTED: Final = 256  # subjects of a piece that is only counted
 
 
@@ -56,16 +58,100 @@ def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
     if is_literal(pattern):
         return (yield from _of_subject(log, pattern, end, most))
     removed, first = 0, log.first_seq
-    while removed != most and first < end:
-        position = log.position_of(first)
-        position += position < len(log.segments) and log.segments[position].last_seq < first
-        if position >= len(log.segments):
-            break
+    while removed != most and first < end and (position := _position(log, first)) < len(log.segments):
         segment = log.segments[position]
         first = segment.last_seq + 1
         removed += yield from _of_segment(log, segment, pattern, end, most - removed if most >= 0 else -1)
         yield 1
     return removed
+
+
+def crowding(log: Log, limit: int) -> Pieces[None]:
+    """Take away the oldest messages of all subjects that have more than `limit`, in one pass over the log."""
+    if not (yield from _is_crowded(log, limit)):
+        return
+    first = log.first_seq
+    end = log.last_seq + 1
+    while first < end and (position := _position(log, first)) < len(log.segments):
+        segment = log.segments[position]
+        first = segment.last_seq + 1
+        yield from _crowding_in(log, segment, limit)
+        yield 1
+
+
+def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
+    """Tell whether any subject has more than `limit` messages."""
+    if log.messages - log.index.subjects < limit:
+        return False  # even if all subjects but one have a single message
+    nodes = (node for _, node in log.index.match(b">"))
+    while counts := [node.count for node in itertools.islice(nodes, _COUNTED)]:
+        if max(counts) > limit:
+            return True
+        yield len(counts)
+    return False
+
+
+def _position(log: Log, seq: int) -> int:
+    """Return the position of the segment that has `seq`, or of the first one behind it."""
+    position = log.position_of(seq)
+    return position + (position < len(log.segments) and log.segments[position].last_seq < seq)
+
+
+def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
+    """Do the same in one segment, whose tables stay in memory meanwhile."""
+    seq, epoch, crowded = 0, -1, b""
+    segment.pins += 1
+    try:
+        while segment.live and log.segment_of(segment.base_seq) is segment:
+            if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
+                log.load(segment)
+                epoch = segment.epoch
+                crowded = yield from _crowded(log, segment, limit)
+                continue
+            ordinal = segment.first_not_below(seq)
+            for _ in range(_ONE_BY_ONE):
+                ordinal = segment.next_match(ordinal, crowded)
+                if ordinal >= segment.count:
+                    return
+                node = log.index.find(segment.subject_at(ordinal))
+                seq = segment.seq_at(ordinal)
+                if node is not None and node.count > limit:
+                    log.remove(seq)
+                ordinal += 1
+            seq += 1
+            yield _ONE_BY_ONE
+    finally:
+        segment.pins -= 1
+
+
+def _crowded(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
+    """A flag for each subject of the segment that has more than `limit` messages in all."""
+    flags = bytearray(segment.subjects.count)
+    for number in range(len(flags)):
+        node = log.index.find(segment.subjects.at(number))
+        flags[number] = node is not None and node.count > limit
+        if number % _ONE_BY_ONE == 0:
+            yield _ONE_BY_ONE
+    return bytes(flags)
+
+
+def freeing(root: SubjectNode) -> Pieces[None]:
+    """Free a tree of subjects: a million of them at once would take a tenth of a second."""
+    freed = 0
+    trees = [root.children] if root.children else []
+    root.children = None
+    while trees:
+        if trees[-1]:
+            _, node = trees[-1].popitem()
+            if node.children:
+                trees.append(node.children)
+                node.children = None
+        else:
+            trees.pop()
+        freed += 1
+        if freed == _COUNTED:
+            yield freed
+            freed = 0
 
 
 def _count(log: Log, pattern: bytes) -> Pieces[int]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
-from millstream.base.slices import Pieces, Sliced, finish
-from millstream.base.sorted_page import AT_ONCE
+from millstream.base import guard, slices
+from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream import removal
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
@@ -24,15 +23,17 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream import Stream
+    from millstream.jsapi.stream_types import StreamConfig
 
 _log = logging.getLogger("millstream.jetstream")
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_EXPIRED_AT_ONCE: Final = 1_000
 _ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
-_PIECE: Final = 16  # messages that are removed one by one
+_ROOM_WHILE_ENFORCING: Final = 2  # since the slices remove the rest
+_PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
+_READ_COST: Final = 4  # times what it costs to remove a message: to find out how old it is
 
 
 class Retention:
@@ -42,7 +43,7 @@ class Retention:
         self._stream = stream
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
-        self._more_to_expire = False  # others have their turn first
+        self._expiring = False  # old messages are removed in slices
         self._record = Record()
         self._troubled = False  # it was told that the disk cannot be read
         self._enforcing = False  # limits are enforced in slices
@@ -107,7 +108,7 @@ class Retention:
             self._troubled = True
 
     def _make_room(self, subject: bytes) -> None:
-        log, left = self._stream.log, _ROOM_AT_ONCE
+        log, left = self._stream.log, _ROOM_WHILE_ENFORCING if self._enforcing else _ROOM_AT_ONCE
         while self._crowds(subject) and left:
             log.remove(log.first_of(subject))
             left -= 1
@@ -136,10 +137,7 @@ class Retention:
         if self._enforcing:
             return
         self._enforcing = True
-        pieces = self._enforce_alone()
-        world = self._stream.world
-        if not Sliced(pieces, lambda: world.steady_ns() / _NS).step():
-            world.in_slices("limits of a stream", pieces)
+        slices.begin(self._stream.world, "limits of a stream", self._enforce_alone())
 
     def _enforce_alone(self) -> Pieces[None]:
         try:
@@ -161,27 +159,26 @@ class Retention:
 
     def enforce(self) -> Pieces[None]:
         """Remove what is too much by the limits of now, after they changed or at a start."""
+        config = None
+        while config is not self._stream.config and not self._stopped:  # it may change again meanwhile
+            config = self._stream.config
+            yield from self._enforce_while(config)
+
+    def _enforce_while(self, config: StreamConfig) -> Pieces[None]:
+        """Remove what is too much, as long as the stream is configured like this."""
         stream = self._stream
         before = stream.log.messages
         for items in itertools.chain(self._enforce_per_subject(), self._enforce_in_all()):
             if stream.log.messages != before:
                 stream.account.committer.dirty(stream)
             yield items
-            if self._stopped:
+            if self._stopped or stream.config is not config:
                 return
             before = stream.log.messages
 
     def _enforce_per_subject(self) -> Iterator[int]:
-        if self._stream.config.max_msgs_per_subject <= 0:
-            return
-        log = self._stream.log
-        subjects = log.index.match(b">")
-        while batch := [subject for subject, _ in itertools.islice(subjects, AT_ONCE)]:
-            for subject in batch:
-                while self._crowds(subject):
-                    self._remove_some(partial(self._too_many_of, subject))
-                    yield _PIECE
-            yield len(batch)
+        if self._stream.config.max_msgs_per_subject > 0:
+            yield from removal.crowding(self._stream.log, self._stream.config.max_msgs_per_subject)
 
     def _enforce_in_all(self) -> Iterator[int]:
         stream = self._stream
@@ -195,24 +192,10 @@ class Retention:
             elif 0 < segment.live_bytes + 4 * segment.live < spare:  # all of it has to go
                 yield from removal.below(log, segment.last_seq + 1)
             else:
-                self._remove_some(self._too_many)
+                for _ in range(_PIECE):
+                    if self._excess():
+                        log.remove(log.first_seq)
                 yield _PIECE
-
-    def _too_many_of(self, subject: bytes) -> int:
-        """The oldest message of a subject that has too many; 0 if it has not."""
-        return self._stream.log.first_of(subject) if self._crowds(subject) else 0
-
-    def _too_many(self) -> int:
-        """The oldest message of a stream that has too many; 0 if it has not."""
-        return self._stream.log.first_seq if self._excess() else 0
-
-    def _remove_some(self, next_seq: Callable[[], int]) -> None:
-        """Remove one message after the other, a few, as long as there is one that has to go."""
-        for _ in range(_PIECE):
-            seq = next_seq()
-            if not seq:
-                return
-            self._stream.log.remove(seq)
 
     # -- age --------------------------------------------------------------------------------------
 
@@ -231,7 +214,7 @@ class Retention:
 
     def committed(self) -> None:
         """There may be a first message that will be too old one day."""
-        if self._stream.config.max_age and self._timer is None:
+        if self._stream.config.max_age and self._timer is None and not (self._expiring or self._stopped):
             self._plan()
 
     def _plan(self) -> None:
@@ -243,39 +226,58 @@ class Retention:
             due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
         else:
             due_ns = stream.config.max_age  # not committed yet, so it is new
-        delay_s = min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S)
-        self._timer = stream.world.call_later(delay_s, self._expire)
+        self._expire_after(min(max(due_ns / _NS, _SHORTEST_TIMER_S), _LONGEST_TIMER_S))
+
+    def _expire_after(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._stream.world.call_later(delay_s, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        if not self._stream.config.max_age:
-            return
-        if not guard.alone("removing old messages", self._remove_old):
-            self._timer = self._stream.world.call_later(_LONGEST_TIMER_S, self._expire)
-        elif self._more_to_expire:
-            self._timer = self._stream.world.call_later(0, self._expire)
-        else:
-            self._plan()
+        if self._stream.config.max_age and not self._expiring:
+            self._expiring = True
+            slices.begin(self._stream.world, "old messages", self._expire_alone())
 
-    def _remove_old(self) -> None:
+    def _expire_alone(self) -> Pieces[None]:
+        """Remove what is too old; then wait for the next message that will be."""
+        try:
+            while not self._stopped and (looked_at := self._remove_old()):
+                yield looked_at
+            if not self._stopped:
+                self._plan()
+        except Exception as error:
+            guard.report("removing old messages", error)
+            if not self._stopped:
+                self._expire_after(_LONGEST_TIMER_S)
+        finally:
+            self._expiring = False
+
+    def _remove_old(self) -> int:
+        """Remove some messages that are too old; returns how many were looked at, 0 if there are none."""
         stream = self._stream
-        oldest = stream.world.now_ns() - stream.config.max_age
-        removed = False
-        seq = self._next_to_age()
-        looked_at = 0
-        self._more_to_expire = False
-        while seq and stream.log.get(seq, self._record) and self._record.timestamp <= oldest:
+        config, log, record = stream.config, stream.log, self._record
+        if not config.max_age:
+            return 0
+        oldest = stream.world.now_ns() - config.max_age
+        alike = not (config.allow_msg_ttl or config.subject_delete_marker_ttl)  # all go, without a trace
+        most = max(removal.STRETCH // _READ_COST, 1) if alike else _PIECE
+        looked_at, end, seq = 0, 0, self._next_to_age()
+        while seq and looked_at < most and log.get(seq, record) and record.timestamp <= oldest:
             looked_at += 1
-            if looked_at > _EXPIRED_AT_ONCE:
-                self._more_to_expire = True
-                break
-            if not self._lives_forever(self._record):
+            end = seq + 1
+            if alike:
+                seq = log.next_seq(end)
+                continue
+            if not self._lives_forever(record):
                 stream.expiry.drop(seq)
-                removed = True
-            self._aged = seq + 1
+            self._aged = end
             seq = self._next_to_age()
-        if removed:
+        if alike and end:
+            log.remove_below(end)
+        if end:
             stream.account.committer.dirty(stream)
+        return looked_at
 
     def _next_to_age(self) -> int:
         log = self._stream.log

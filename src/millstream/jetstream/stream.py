@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, Result, finish
+from millstream.jetstream import removal
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -23,6 +24,7 @@ from millstream.jetstream.fast_batch import FastBatches
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.publishing import Publishing
 from millstream.jetstream.retention import Retention
+from millstream.jetstream.rollups import Rollups
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream_config_subjects import usable_transform
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
     from millstream.store.fs import File
+    from millstream.store.index import SubjectNode
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -74,6 +77,7 @@ class Stream:
         self.identity = identity  # no other stream of the same name has it
         self.log = log
         log.closer = self._close_elsewhere
+        log.free = self._free_in_slices
         self.in_memory = config.storage is StorageType.MEMORY
         self.journal_key = b"" if self.in_memory else account.journal_key(config.name, "log", identity)
         self._sync_by_default = sync
@@ -84,6 +88,7 @@ class Stream:
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
         self.publishing = Publishing(self)
+        self.rollups = Rollups(self)
         self.direct = DirectGet(self)
         self.expiry = Expiry(self)
         self.counters = Counters(self)
@@ -127,6 +132,11 @@ class Stream:
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it takes messages; False for one that is stopped or deleted."""
+        return self._started
 
     @property
     def consumer_count(self) -> int:
@@ -263,6 +273,10 @@ class Stream:
             self.world.run_in_worker(partial(close_files, files), lambda _: None)
         except Exception:  # no thread
             close_files(files)
+
+    def _free_in_slices(self, root: SubjectNode) -> None:
+        if root.children:
+            self.world.in_slices("freeing subjects", removal.freeing(root))
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 

@@ -11,13 +11,14 @@ takes its place, an empty message that says why and goes in turn, without a trac
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
+from millstream.base import guard, slices
+from millstream.base.build import pure_requested
 from millstream.base.decimals import read_wrapped
+from millstream.base.slices import Pieces
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
@@ -34,6 +35,9 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
+_PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
+_LOOKED_UP: Final = 64  # messages that are looked for, or buckets
+_NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets for no reason
 _TTL: Final = names.TTL.encode()
@@ -114,6 +118,8 @@ class Expiry:
         self._timer: Cancel | None = None
         self._timer_bucket = 0
         self._running = False
+        self._expiring = False  # messages are removed in slices
+        self._compacting = False  # buckets are looked through in slices
         self._record = Record()
 
     def __len__(self) -> int:
@@ -138,22 +144,39 @@ class Expiry:
             heapq.heappush(self._order, number)
         bucket.append(seq)
         self._count += 1
-        if self._count > 2 * self._stream.log.messages + _STALE:
-            with contextlib.suppress(StoreError):  # what cannot be read now is looked for the next time
-                self._compact()
-        if self._running and (self._timer is None or number < self._timer_bucket):
+        if self._count > 2 * self._stream.log.messages + _STALE and not self._compacting:
+            self._compacting = True
+            slices.begin(self._stream.world, "stale times", self._compact())
+        if self._running and not self._expiring and (self._timer is None or number < self._timer_bucket):
             self._plan()
 
-    def _compact(self) -> None:
+    def _compact(self) -> Pieces[None]:
         """Most messages in the buckets are gone: a key that is written again and again, to live for long."""
-        has = self._stream.log.has
-        self._buckets = {
-            number: kept
-            for number, bucket in self._buckets.items()
-            if (kept := array("Q", (seq for seq in bucket if has(seq))))
-        }
-        self._order = sorted(self._buckets)
-        self._count = sum(map(len, self._buckets.values()))
+        try:
+            for count, number in enumerate(list(self._buckets), 1):
+                yield from self._compact_one(number)
+                if count % _LOOKED_UP == 0:
+                    yield _LOOKED_UP
+        except StoreError:
+            pass  # what cannot be read now is looked for the next time
+        finally:
+            self._compacting = False
+
+    def _compact_one(self, number: int) -> Pieces[None]:
+        """Take messages out of a bucket that are not there; `_order` still has its number if all are gone."""
+        bucket, kept, start = self._buckets.get(number, _NONE), array("Q"), 0
+        while start < len(bucket):  # which may grow meanwhile
+            kept.extend(seq for seq in bucket[start : start + _LOOKED_UP] if self._stream.log.has(seq))
+            start += _LOOKED_UP
+            if start < len(bucket):
+                yield _LOOKED_UP
+        if self._buckets.get(number) is not bucket:
+            return  # its time has come
+        self._count -= len(bucket) - len(kept)
+        if kept:
+            self._buckets[number] = kept
+        else:
+            del self._buckets[number]
 
     def _plan(self) -> None:
         if self._timer is not None:
@@ -168,16 +191,26 @@ class Expiry:
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._stream.world.now_ns() // _GRAIN_NS
-        due: list[int] = []
-        while self._order and self._order[0] <= now:
-            due.extend(self._buckets.pop(heapq.heappop(self._order)))
-        self._count -= len(due)
-        for seq in sorted(due):
-            guard.alone("expiring a message", self.drop, seq)
-        if due:
-            self._stream.account.committer.dirty(self._stream)
-        self._plan()
+        if not self._expiring:
+            self._expiring = True
+            slices.begin(self._stream.world, "expiry", self._drop_due())
+
+    def _drop_due(self) -> Pieces[None]:
+        """Remove all messages whose time has come; then wait for the next one."""
+        try:
+            while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
+                due = self._buckets.pop(heapq.heappop(self._order), _NONE)  # in order
+                self._count -= len(due)
+                for start in range(0, len(due), _PIECE):
+                    for seq in due[start : start + _PIECE]:
+                        guard.alone("expiring a message", self.drop, seq)
+                    self._stream.account.committer.dirty(self._stream)
+                    yield _PIECE
+                    if not self._running:
+                        return
+            self._plan()
+        finally:
+            self._expiring = False
 
     def drop(self, seq: int) -> None:
         """Remove a message whose time has come, or put a marker in its place."""

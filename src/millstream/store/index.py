@@ -162,10 +162,12 @@ class SubjectIndex:
             if not children:
                 path[position].children = None
 
-    def clear(self) -> None:
-        self._root = SubjectNode()
+    def clear(self) -> SubjectNode:
+        """Forget all subjects; returns the root of what was there, which takes long to free."""
+        root, self._root = self._root, SubjectNode()
         self.subjects = 0
         self._parent = None
+        return root
 
     def is_covered_by(self, pattern: bytes) -> bool:
         """Whether every subject falls under `pattern`, as far as its tokens up to a ``>`` tell."""

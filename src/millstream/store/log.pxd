@@ -9,6 +9,7 @@ from millstream.store.segment cimport Segment
 cdef class Log(LogWriting):
     cdef public Py_ssize_t block_size
     cdef public list gone
+    cdef public object free
     cdef readonly Py_ssize_t late
     cdef object _compaction
     cdef list _leftovers
@@ -23,7 +24,8 @@ cdef class Log(LogWriting):
     @cython.locals(segment=Segment, before=Py_ssize_t)
     cdef Py_ssize_t _remove_all(self) except -1
     @cython.locals(
-        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long"
+        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long",
+        start=Py_ssize_t,
     )
     cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
     @cython.locals(before=Py_ssize_t)
@@ -47,8 +49,8 @@ cdef class Log(LogWriting):
     cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
     @cython.locals(segment=Segment)
     cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
-    @cython.locals(node=SubjectNode, subject=bytes)
-    cpdef keep_of_newest(self, unsigned long long most)
+    @cython.locals(node=SubjectNode, subject=bytes, left=Py_ssize_t)
+    cpdef bint keep_of_newest(self, unsigned long long most) except -1
     @cython.locals(node=SubjectNode)
     cdef _discount(
         self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
+from collections.abc import Callable
 
 from millstream.store.commit import Commit, Overwrite, segment_path
 from millstream.store.compaction import Compaction
@@ -38,6 +39,7 @@ _SKIP = int(Kind.SKIP)
 _log = logging.getLogger("millstream.store")
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
+_REMOVED_AT_ONCE = 8  # messages of a subject that has too many
 
 
 class Log(LogWriting):
@@ -51,6 +53,7 @@ class Log(LogWriting):
         LogWriting.__init__(self, fs, folder, segment_size)
         self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
+        self.free: Callable[[SubjectNode], object] = id  # gets the tree of subjects when all are gone
         self._compaction: SegmentJob | None = None
         self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
         self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
@@ -125,12 +128,20 @@ class Log(LogWriting):
         self._retire(segment)
         return True
 
-    def keep_of_newest(self, most: int) -> None:
-        """Take away the first messages of the subject that was appended last, until it has `most`."""
+    def keep_of_newest(self, most: int) -> bool:
+        """Take away the first messages of the subject that was appended last, until it has `most`.
+
+        Returns whether it still has more: a few are taken away at a time.
+        """
         node, subject = self._last_node, self._last_subject
+        left = _REMOVED_AT_ONCE
         while node is not None and subject is not None and node.count > most:
+            if left == 0:
+                return True
             if not self.remove(self._first_of_node(node, subject)):
-                return
+                break
+            left -= 1
+        return False
 
     def remove_below(self, seq: int) -> int:
         """Take every message below `seq` away; how many there were."""
@@ -163,7 +174,7 @@ class Log(LogWriting):
         for segment in list(self.segments):
             segment.mark_all_removed()
             self._retire(segment)
-        self.index.clear()
+        self.free(self.index.clear())
         self._last_node = None
         self.messages = self.record_bytes = self.with_headers = 0
         self.first_seq = self.last_seq + 1
@@ -191,7 +202,8 @@ class Log(LogWriting):
                 wanted = wanted_subjects(segment, pattern)
                 if wanted is None:
                     continue
-                self._remove_flagged(segment, 0, segment.first_not_below(below), wanted)
+                start = segment.first_not_below(lowest)
+                self._remove_flagged(segment, start, segment.first_not_below(below), wanted)
         finally:
             if self.messages != before:
                 self._advance_first(self.first_seq)

@@ -8,7 +8,7 @@ number of them open.  Used by the thread that appends, and by no other.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 
 from millstream.base.budget import BUDGET
 from millstream.base.slices import Pieces
@@ -33,7 +33,7 @@ class Tables:
         self._fs = fs
         self._folder = folder
         self._loaded: dict[Segment, int] = {}  # sealed ones and their bytes, the latest loaded last
-        self._opened: deque[Segment] = deque()  # for reads of single messages, the first one first
+        self._opened: OrderedDict[Segment, None] = OrderedDict()  # to read single messages, the latest last
         self.stride = STRIDE
 
     def move(self, folder: str) -> None:
@@ -44,7 +44,8 @@ class Tables:
         if segment.file is None:
             segment.file = self._open(segment_path(self._folder, segment.number))
             if not segment.loaded:
-                self._opened.append(segment)
+                self._opened[segment] = None
+                self._opened.move_to_end(segment)  # it may have been closed since, with its tables
                 if len(self._opened) > MOST_OPEN:
                     self._close_opened(1)
         file: File = segment.file
@@ -61,7 +62,7 @@ class Tables:
 
     def _close_opened(self, count: int) -> None:
         for _ in range(count):
-            segment = self._opened.popleft()
+            segment, _ = self._opened.popitem(last=False)
             if not segment.pins and not segment.loaded:
                 segment.close()
 

@@ -153,12 +153,21 @@ class FakeWorld:
     def settle(self) -> None:
         """Do everything that was put off, until there is nothing left."""
         while self._soon or self._work:
-            soon, self._soon = self._soon, []
-            for callback in soon:
-                callback()
-            work, self._work = self._work, []
-            for job, done in work:
-                done(_outcome(job))
+            self.settle_once()
+
+    def settle_once(self) -> None:
+        """Do what was put off so far, and leave what that gives rise to."""
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
+        work, self._work = self._work, []
+        for job, done in work:
+            done(_outcome(job))
+
+    @property
+    def timers(self) -> int:
+        """How many timers are set."""
+        return sum(timer.callback is not None for _, _, timer in self._timers)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; timers fire in their order, each at its own time."""

@@ -1,10 +1,11 @@
 """A slice ends when it has had enough items or enough time; the work goes on with the next."""
 
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from millstream.base.slices import MOST_ITEMS, SLICE_S, Sliced, finish
+from millstream.base.slices import MOST_ITEMS, SLICE_S, Pieces, Sliced, begin, finish
 
 
 def count(pieces: int, items: int) -> Generator[int, None, str]:
@@ -59,3 +60,26 @@ def test_what_the_work_raises_is_raised_by_the_step() -> None:
     with pytest.raises(ValueError, match="no"):
         Sliced(pieces(), lambda: 0.0).step()
     assert finish(count(3, 1)) == "done"
+
+
+class Later:
+    """Keeps work for later."""
+
+    def __init__(self) -> None:
+        self.works: list[tuple[str, Pieces[Any]]] = []
+
+    def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
+        self.works.append((name, pieces))
+
+    def steady_ns(self) -> int:
+        return 0
+
+
+def test_short_work_ends_where_it_begins_and_the_rest_of_long_work_is_done_later() -> None:
+    later = Later()
+    begin(later, "short", count(2, 1))
+    assert later.works == []
+    begin(later, "long", count(3, MOST_ITEMS))
+    [(name, pieces)] = later.works
+    assert name == "long"
+    assert finish(pieces) == "done"

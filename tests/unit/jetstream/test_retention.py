@@ -237,7 +237,7 @@ def test_a_purge_can_be_forbidden() -> None:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "STRETCH", 3)
-    monkeypatch.setattr(retention, "_EXPIRED_AT_ONCE", 3)
+    monkeypatch.setattr(retention, "_PIECE", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
 
@@ -306,21 +306,117 @@ def test_a_crash_in_the_middle_of_a_purge_leaves_the_newest() -> None:
     assert numbers(again.state()) == (14, 7, 20)
 
 
+def slices_of(site: Site, name: str) -> list[int]:
+    """How many items each slice of a work had."""
+    return [items for each, items in site.world.slices if each == name]
+
+
 @pytest.mark.usefixtures("small_steps")
-def test_old_messages_go_a_few_at_a_time() -> None:
+@pytest.mark.parametrize("ttl", [False, True])
+def test_old_messages_go_a_few_at_a_time(ttl: bool) -> None:
     site = Site()
-    stream = site.create(max_age=10 * SECOND)
+    stream = site.create(max_age=10 * SECOND, allow_msg_ttl=ttl)
     publish_all(site, *["s.a"] * 20)
-    before = stream.log.messages
-    removed = []
-
-    def note(*_: object) -> None:
-        nonlocal before
-        removed.append(before - stream.log.messages)
-        before = stream.log.messages
-
-    remove_old = stream.retention._remove_old
-    stream.retention._remove_old = lambda: (remove_old(), note())[0]  # type: ignore[method-assign]
     site.world.advance(11)
     assert stream.log.messages == 0
-    assert max(removed) == 3
+    assert len(slices_of(site, "old messages")) > 3
+    assert max(slices_of(site, "old messages")) <= 5
+
+
+def overdue(**config: Any) -> Site:
+    """Has 20 old messages, some of which are removed, and one that is new."""
+    site = Site()
+    stream = site.create(max_age=10 * SECOND, **config)
+    publish_all(site, *["s.a"] * 20)
+    site.world.time_ns += 11 * SECOND
+    site.world.send(b"s.a")
+    stream.retention.start()
+    assert 1 < stream.log.messages < 21
+    return site
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_one_timer_is_set_after_old_messages_went_however_often_was_committed_meanwhile() -> None:
+    quiet = Site()
+    quiet.create(max_age=10 * SECOND)
+    publish_all(quiet, "s.a")
+    site = overdue()
+    for _ in range(5):
+        site.world.send(b"s.a")
+        site.world.settle_once()
+    site.world.settle()
+    assert numbers(site.state()) == (6, 21, 26)
+    assert site.world.timers == quiet.world.timers
+    site.world.advance(11)
+    assert site.state()["messages"] == 0
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_no_old_message_goes_any_more_from_a_stream_that_is_deleted() -> None:
+    site = overdue()
+    stream = site.account.stream("S")
+    left = stream.log.messages
+    site.ask("STREAM.DELETE.S")
+    site.world.advance(100)
+    assert stream.log.messages == left
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_messages_are_kept_that_a_longer_age_allows_while_they_go() -> None:
+    site = overdue()
+    left = site.account.stream("S").log.messages
+    site.update(max_age=100 * SECOND)
+    assert site.state()["messages"] == left
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_crash_while_old_messages_go_leaves_the_rest_to_the_next_start() -> None:
+    site = overdue()
+    site.world.settle_once()
+    again = site.restarted(orderly=False)
+    again.world.settle()
+    assert again.state()["messages"] <= 1
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("later", [2, 12])
+def test_limits_that_change_while_others_are_enforced_are_the_ones_that_hold(later: int) -> None:
+    site = Site()
+    stream = site.create()
+    publish_all(site, *(f"s.{number % 3}" for number in range(60)))
+    body = {"name": "S", "subjects": ["s.>"]}
+    for limit in (4, later):
+        text = json.dumps(body | {"max_msgs_per_subject": limit}).encode()
+        site.world.send(b"$JS.API.STREAM.UPDATE.S", text, reply=b"%d" % limit)
+        assert stream.log.messages > 3 * 12
+    site.world.settle()
+    kept = {node.count for _, node in stream.log.index.match(b">")}
+    assert kept == {later}
+    assert len(site.sent(b"4")) == len(site.sent(b"%d" % later)) == 1
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_who_publishes_while_limits_are_enforced_removes_no_more_than_a_few() -> None:
+    site = Site()
+    stream = site.create()
+    publish_all(site, *["s.a"] * 60)
+    text = b'{"name":"S","subjects":["s.>"],"max_msgs_per_subject":1}'
+    site.world.send(b"$JS.API.STREAM.UPDATE.S", text, reply=b"update")
+    before = stream.log.messages
+    site.world.send(b"s.a")
+    assert 1 < before - stream.log.messages < 15
+    site.world.settle()
+    assert numbers(site.state()) == (1, 61, 61)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_limits_hold_after_a_crash_in_the_middle_of_enforcing_them() -> None:
+    site = Site()
+    stream = site.create()
+    publish_all(site, *(f"s.{number % 3}" for number in range(60)))
+    text = b'{"name":"S","subjects":["s.>"],"max_msgs_per_subject":2}'
+    site.world.send(b"$JS.API.STREAM.UPDATE.S", text, reply=b"update")
+    site.world.settle_once()
+    assert stream.log.messages > 6
+    again = site.restarted(orderly=False)
+    assert numbers(again.state()) == (6, 55, 60)

@@ -48,6 +48,7 @@ class WorkClock:
 
     def __init__(self) -> None:
         self.lines = 0
+        self.later_ns = 0  # by how much the wall clock was set forward
         self._imports = 0  # under way, one inside the other
 
     def __call__(self) -> float:
@@ -57,7 +58,7 @@ class WorkClock:
         return self()
 
     def wall_ns(self) -> int:
-        return START_NS
+        return START_NS + self.later_ns
 
     def steady_ns(self) -> int:
         return START_NS + self.lines * 1_000_000_000 // LINES_A_SECOND
@@ -136,6 +137,15 @@ class Site:
         self.other.transport.peer_closes()
         self.loop.run_ready()
 
+    def wait(self, seconds: float) -> None:
+        """The clock is set forward, which timers notice after a minute at most."""
+        self.clock.later_ns += round(seconds * 1_000_000_000)
+        self.loop.advance(60.1)
+
+    def count(self) -> int:
+        """How many messages the stream M has."""
+        return self.account.stream("M").log.messages
+
     def view(self) -> EngineView:
         engine: Any = SimpleNamespace(
             accounts={"$G": self.account},
@@ -204,10 +214,63 @@ def streams(site: Site, scale: int) -> None:
         )
 
 
-def messages(site: Site, scale: int, subjects: int = 5000) -> None:
-    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
-    published = (b"PUB m.%d 0\r\n\r\n" % (number * 7 % subjects) for number in range(50 * scale))
+def messages(site: Site, scale: int, subjects: int = 5000, header: bytes = b"", **config: Any) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], **config})
+    size = len(header)
+    start = b"HPUB m.%d %d %d\r\n%b\r\n" if header else b"PUB m.%d 0\r\n\r\n"
+    rest = (size, size, header) if header else ()
+    published = (start % (number * 7 % subjects, *rest) for number in range(50 * scale))
     site.client.say(b"".join(published))
+    assert site.count() == 50 * scale
+
+
+def aging(site: Site, scale: int) -> None:
+    messages(site, scale, max_age=60_000_000_000)
+
+
+def awaited(site: Site, scale: int) -> None:
+    """Consumers have got some of the messages, and acknowledged none."""
+    aging(site, scale)
+    for number in range(5):
+        config = {"durable_name": f"d{number}", "ack_policy": "explicit"}
+        site.ask(f"CONSUMER.DURABLE.CREATE.M.d{number}", {"stream_name": "M", "config": config})
+        site.client.say(b"PUB $JS.API.CONSUMER.MSG.NEXT.M.d%d _INBOX 1\r\n5\r\n" % number)
+
+
+def expiring(site: Site, scale: int) -> None:
+    messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 60s\r\n\r\n", allow_msg_ttl=True)
+
+
+def marked(site: Site, scale: int) -> None:
+    """Messages that leave a marker each."""
+    marker = {"allow_msg_ttl": True, "subject_delete_marker_ttl": 3600_000_000_000, "allow_rollup_hdrs": True}
+    messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 3600s\r\n\r\n", **marker)
+
+
+def crowded(site: Site, scale: int) -> None:
+    messages(site, scale, subjects=25 * scale)
+
+
+def few_subjects(site: Site, scale: int) -> None:
+    """The routes to a stream are dropped in one step; the broker bounds their number."""
+    messages(site, scale, subjects=20)
+
+
+def one_subject(site: Site, scale: int) -> None:
+    messages(site, scale, subjects=1, allow_rollup_hdrs=True)
+
+
+def replaceable(site: Site, scale: int) -> None:
+    messages(site, scale, allow_rollup_hdrs=True)
+
+
+def needed(site: Site, scale: int) -> None:
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], "retention": "interest"})
+    for name, pattern in (("all", "m.*"), ("none", "m.none")):
+        config = {"durable_name": name, "ack_policy": "explicit", "filter_subject": pattern}
+        site.ask(f"CONSUMER.DURABLE.CREATE.M.{name}", {"stream_name": "M", "config": config})
+    site.client.say(b"".join(b"PUB m.%d 0\r\n\r\n" % number for number in range(50 * scale)))
+    assert site.count() == 50 * scale
 
 
 def holes(site: Site, scale: int) -> None:
@@ -229,6 +292,33 @@ def clients(site: Site, scale: int) -> None:
 
 def subscriptions(site: Site, scale: int) -> None:
     site.other.say(b"".join(b"SUB a.%d.b %d\r\n" % (number, number) for number in range(30 * scale)))
+
+
+def expire(site: Site, seconds: float, *, left: int = 0) -> None:
+    """Wait until all messages are due, but not for the compaction that follows."""
+    count = site.count()
+    site.wait(seconds)
+    assert site.count() == (count if left else 0)
+
+
+def roll_up(site: Site, kind: str) -> None:
+    """A message takes the place of all others."""
+    block = f"NATS/1.0\r\nNats-Rollup: {kind}\r\n\r\n".encode()
+    answer = site.client.say(b"HPUB m.0 _INBOX %d %d\r\n%b\r\n" % (len(block), len(block), block))
+    assert b'"seq":' in answer
+    assert site.count() == 1
+
+
+def limit_subjects(site: Site) -> None:
+    site.ask("STREAM.UPDATE.M", {"name": "M", "subjects": ["m.*"], "max_msgs_per_subject": 1})
+    log = site.account.stream("M").log
+    assert log.messages == log.index.subjects
+
+
+def delete_consumer(site: Site) -> None:
+    site.ask("CONSUMER.DELETE.M.all")
+    site.loop.run_ready()
+    assert site.count() == 0
 
 
 def _consumer(**config: Any) -> Any:
@@ -289,7 +379,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ),
     ("account info", streams, lambda site: site.ask("INFO")),
     ("create a stream", streams, partial(Site.ask, endpoint="STREAM.CREATE.X", body={"name": "X"})),
-    ("delete a stream", partial(messages, subjects=10), lambda site: site.ask("STREAM.DELETE.M")),
+    ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
     ("delete one of many streams", streams, lambda site: site.ask("STREAM.DELETE.S3")),
     ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
     ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),
@@ -301,6 +391,14 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
             Site.ask, endpoint="STREAM.UPDATE.M", body={"name": "M", "subjects": ["m.*"], "max_msgs": 10}
         ),
     ),
+    ("old messages go", aging, lambda site: expire(site, 60.2)),
+    ("old messages go that are not acknowledged", awaited, lambda site: expire(site, 60.2)),
+    ("messages expire", expiring, lambda site: expire(site, 60.2)),
+    ("messages leave markers", marked, lambda site: expire(site, 3600.2, left=1)),
+    ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
+    ("a rollup of all", replaceable, lambda site: roll_up(site, "all")),
+    ("lower the limit of each subject", crowded, limit_subjects),
+    ("delete a consumer that messages are kept for", needed, delete_consumer),
     (
         "consumer in the middle",
         messages,

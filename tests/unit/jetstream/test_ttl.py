@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from millstream.base import slices
+from millstream.jetstream import ttl as ttl_module
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.ttl import NEVER, parse_ttl
 from millstream.jsapi.errors import ApiError
@@ -266,3 +268,81 @@ def test_a_ttl_below_that_of_markers_is_raised(per_subject: int, kept: bytes) ->
     add(account, subject_delete_marker_ttl=3 * SECOND, max_msgs_per_subject=per_subject)
     publish(world, b"t.a", b"1s")
     assert headers.find(stored_headers(account, 1), b"Nats-TTL") == kept
+
+
+# -- in slices ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    for name in ("_PIECE", "_LOOKED_UP"):
+        monkeypatch.setattr(ttl_module, name, 3)
+
+
+def with_many(world: FakeWorld, **fields: Any) -> AccountJetStream:
+    account = world.account()
+    add(account, **fields)
+    for number in range(20):
+        world.send(b"t.%d" % number, headers=with_ttl(b"1s"))
+    world.settle()
+    return account
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("marker_ttl", [0, 60 * SECOND])
+def test_many_that_are_due_go_in_slices(marker_ttl: int) -> None:
+    world = FakeWorld()
+    account = with_many(world, subject_delete_marker_ttl=marker_ttl)
+    world.advance(61 if marker_ttl else 2)
+    assert sequences(account) == (list(range(21, 41)) if marker_ttl else [])
+    assert [items for name, items in world.slices if name == "expiry"].count(3) > 3
+    world.advance(61)
+    assert sequences(account) == []
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_what_is_stored_while_others_expire_goes_in_its_own_time() -> None:
+    world = FakeWorld()
+    account = with_many(world)
+    world.time_ns += 2 * SECOND
+    account.stream("T").expiry.start()
+    assert 0 < len(sequences(account)) < 20
+    quiet = FakeWorld()
+    with_many(quiet)
+    world.send(b"t.x", headers=with_ttl(b"1s"))
+    world.settle()
+    assert sequences(account) == [21]
+    assert world.timers <= quiet.timers + 1  # the one of before, which time has passed
+    world.advance(2)
+    assert (sequences(account), len(account.stream("T").expiry)) == ([], 0)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_nothing_expires_any_more_in_a_stream_that_was_stopped() -> None:
+    world = FakeWorld()
+    account = with_many(world)
+    stream = account.stream("T")
+    world.time_ns += 2 * SECOND
+    stream.expiry.start()
+    account.delete(stream)
+    left = stream.log.messages
+    world.settle()
+    assert stream.log.messages == left > 0
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_times_of_messages_that_are_gone_are_forgotten_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ttl_module, "_STALE", 30)
+    world = FakeWorld()
+    account = world.account()
+    add(account, max_msgs_per_subject=1)
+    expiry = account.stream("T").expiry
+    for number in range(60):
+        world.advance(0.05)  # several to a bucket
+        world.send(b"t.a", headers=with_ttl(b"%dh" % (number % 3 + 1)))
+    world.settle()
+    assert "stale times" in dict(world.slices)
+    assert len(expiry) < 40
+    world.advance(3 * 3600 + 10)
+    assert (sequences(account), len(expiry)) == ([], 0)

@@ -313,3 +313,25 @@ def test_what_a_crash_left_half_written_is_cleared_away() -> None:
         log.fs.replace(f"s/{name}", b"half")
     open_log(log.fs, "s", segment_size=SMALL)
     assert not [name for name in log.fs.list("s") if name.endswith(".new")]
+
+
+def test_a_subject_that_has_far_too_many_messages_is_shortened_by_a_few_at_a_time() -> None:
+    log = open_log(MemoryFileSystem(), "s")
+    for _ in range(20):
+        put(log, b"a")
+    calls = 1
+    while log.keep_of_newest(2):
+        assert log.messages == 20 - 8 * calls
+        calls += 1
+    assert list(log.sequences(1, 20)) == [19, 20]
+    assert calls == 3
+
+
+def test_the_tree_of_subjects_is_handed_over_when_all_messages_go() -> None:
+    log = filled(50)
+    found = []
+    log.free = found.append
+    log.remove_below(51)
+    [root] = found
+    assert root.children
+    assert (log.index.subjects, log.messages) == (0, 0)

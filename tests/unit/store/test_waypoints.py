@@ -107,6 +107,17 @@ def test_reading_anywhere_loads_no_tables(gaps: bool) -> None:
     assert fs.summaries == 0
 
 
+def test_a_file_that_was_closed_and_is_opened_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_OPEN", 1)
+    log = opened(stored(gaps=False))
+    first, second = log.segments[:2]
+    for segment in (first, first, second, first):
+        assert log.tables.file(segment) is segment.file is not None
+        assert sum(each.file is not None for each in (first, second)) == 1
+        if segment is first:
+            segment.close()  # as with its tables, when they are dropped
+
+
 def test_many_in_a_row_load_the_tables() -> None:
     fs = stored(gaps=False)
     log = opened(fs)

@@ -99,16 +99,20 @@ class Feed:
         self._counted_to = log.committed
         return delivery.pending
 
-    def passed(self, gone: list[int] | None, removals: int) -> bool:
+    def passed(self, gone: list[int] | None, removals: int, highest: int = 0) -> bool:
         """Whether all that left the stream since the last count was behind here; then the count is right.
 
         `gone` ends with what left last, when the log had lost so many messages as `removals` says.
+        `highest` is the largest number in it, if that is known.
         """
         unseen = removals - self._removals
         if self._removals < 0 or gone is None or unseen > len(gone):
             return False
-        if unseen > 0 and max(gone[-unseen:]) >= self._cursor.seq:
-            return False
+        if unseen > 0 and not 0 < highest < self._cursor.seq:
+            if highest and unseen == len(gone):
+                return False
+            if max(gone[-unseen:]) >= self._cursor.seq:
+                return False
         self._removals = removals
         return True
 

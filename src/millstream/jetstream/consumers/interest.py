@@ -10,17 +10,23 @@ happens meanwhile makes the answer wrong.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.base import slices
+from millstream.base.slices import Pieces
 from millstream.jsapi.enums import RetentionPolicy
+from millstream.store.errors import StoreError
 from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.manager import ConsumerManager
 
-CHECKS_AT_ONCE: Final = 10_000  # whether one consumer needs one message
+_log = logging.getLogger("millstream.jetstream")
+
+_COST: Final = 4  # items of a slice that a message counts for at least
 
 
 class Held(NamedTuple):
@@ -37,8 +43,9 @@ class Interest:
         self._manager = manager
         self._stream = manager.stream
         self._needed_by: Consumer | None = None  # the last message that was asked about
-        self._next = 0  # to look through, up to `_last`
-        self._last = 0
+        self._singles: list[int] = []  # to look at, and then all
+        self._next = 0  # from here
+        self._last = 0  # to here
         self._planned = False
 
     @property
@@ -101,7 +108,7 @@ class Interest:
                 self._stream.log.remove_below(self._stream.log.last_seq + 1)
                 self._stream.account.committer.dirty(self._stream)
                 return
-            self.settled(held.singles)
+            self._singles += held.singles
             self._look_through(held.since, self._stream.log.last_seq)
 
     def recovered(self) -> None:
@@ -120,6 +127,7 @@ class Interest:
     def stop(self) -> None:
         """Nothing is let go any more."""
         self._last = 0
+        self._singles = []
         self._needed_by = None
 
     def _look_through(self, first: int, last: int) -> None:
@@ -128,25 +136,35 @@ class Interest:
             self._next, self._last = min(self._next, first), max(self._last, last)
         else:
             self._next, self._last = first, last
-            self._go_on()
-
-    def _go_on(self) -> None:
-        log = self._stream.log
-        self._planned = removed = False
-        left = max(CHECKS_AT_ONCE // max(len(self._manager), 1), 1)
-        sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
-        while 0 < sseq <= self._last and left:
-            subject = self._stream.log.subject_of(sseq)
-            if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
-                removed |= log.remove(sseq)
-            left -= 1
-            sseq = log.next_seq(sseq + 1)
-        if removed:
-            self._stream.account.committer.dirty(self._stream)
-        if 0 < sseq <= self._last:
-            self._next = sseq
             self._planned = True
-            self._stream.world.call_soon(self._go_on)
+            slices.begin(self._stream.world, "interest", self._let_go())
+
+    def _let_go(self) -> Pieces[None]:
+        """Remove what nobody needs of `_singles`, and from `_next` to `_last`; these may change meanwhile."""
+        stream = self._stream
+        try:
+            while sseq := self._next_to_look_at():
+                subject = stream.log.subject_of(sseq)
+                if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
+                    stream.log.remove(sseq)
+                    stream.account.committer.dirty(stream)
+                yield max(len(self._manager), _COST)
+        except StoreError as error:
+            _log.error("stream %s keeps more than it should: %s", stream.name, error)
+        finally:
+            self._planned = False
+
+    def _next_to_look_at(self) -> int:
+        """Return the sequence of the next message to look at; 0 if that was all."""
+        if not self._rules:
+            self._singles = []
+            return 0  # the stream keeps everything now
+        if self._singles:
+            return self._singles.pop()
+        log = self._stream.log
+        sseq = log.next_seq(max(self._next, log.first_seq)) if self._last else 0
+        self._next = sseq + 1
+        return sseq if sseq <= self._last else 0
 
     def _may_go(self, subject: bytes) -> bool:
         """A work queue keeps what no consumer has asked for yet."""

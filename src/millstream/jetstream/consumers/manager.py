@@ -276,14 +276,14 @@ class ConsumerManager(Mapping[str, Consumer]):
         removals = self.stream.log.last_seq - self.stream.log.messages
         for lasts in self._gathering:
             lasts.removed(sseqs)
+        lost, highest = set(sseqs), max(sseqs)
         for consumer in list(self._by_name.values()):
             ledger = consumer.ledger
-            consumer.feed.passed(sseqs, removals)
+            consumer.feed.passed(sseqs, removals, highest)
             consumer.feed.removed(sseqs)
-            if ledger.pending or ledger.redelivered:
-                for sseq in sseqs:
-                    if sseq in ledger.pending or sseq in ledger.redelivered:
-                        consumer.message_removed(sseq)
+            if ledger.pending or ledger.redelivered:  # few, more often than not, of many that are gone
+                for sseq in sorted((ledger.pending.keys() & lost) | (ledger.redelivered.keys() & lost)):
+                    consumer.message_removed(sseq)
 
     def retention_changed(self) -> None:
         """The stream keeps messages for other reasons than before."""

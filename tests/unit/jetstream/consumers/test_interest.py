@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from millstream.jetstream.consumers.interest import CHECKS_AT_ONCE
+from millstream.base import slices
+from millstream.base.slices import MOST_ITEMS
 from millstream.jetstream.consumers.keeper import state_of
 from millstream.jetstream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -241,12 +242,75 @@ def test_the_messages_of_a_consumer_that_goes_are_looked_through_in_turn_with_ot
     site = Site(RetentionPolicy.INTEREST)
     site.consumer("C", filter_subject="a")
     site.consumer("D", filter_subject="b")
-    count = CHECKS_AT_ONCE + 10
+    count = MOST_ITEMS + 10
     site.publish(*[b"a"] * count, b"b")
     site.stream.consumers["C"].delete()
     assert len(site.kept) > 1
     site.world.settle()
     assert site.kept == [count + 1]
+
+
+def test_what_a_consumer_gave_up_is_let_go_in_slices_when_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C", max_deliver=1, ack_wait=SECOND)
+    site.consumer("D", filter_subject="b")
+    site.publish(*[b"a"] * 10)
+    site.take("C", 10)
+    site.world.advance(2)
+    assert site.kept == list(range(1, 11))
+    site.stream.consumers["C"].delete()
+    assert len(site.kept) == 9
+    site.world.settle()
+    assert site.kept == []
+
+
+def test_a_consumer_that_comes_while_messages_are_let_go_keeps_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("D", filter_subject="b")
+    site.publish(*[b"a"] * 10)
+    site.stream.consumers["C"].delete()
+    settings = ConsumerConfig(durable_name="E", name="E", ack_policy=AckPolicy.EXPLICIT, ack_wait=SECOND)
+    site.stream.consumers.add(settings, "E")
+    left = site.kept
+    site.world.settle()
+    assert site.kept == left != []
+
+
+def test_a_stream_that_begins_to_keep_everything_while_messages_are_let_go_loses_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("D", filter_subject="b")
+    site.publish(*[b"a"] * 10)
+    site.stream.consumers["C"].delete()
+    site.account.update(
+        site.stream, msgspec.structs.replace(site.stream.config, retention=RetentionPolicy.LIMITS)
+    )
+    left = site.kept
+    site.world.settle()
+    assert site.kept == left != []
+
+
+def test_a_stream_that_is_deleted_while_messages_are_let_go_loses_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
+    site = Site(RetentionPolicy.INTEREST)
+    site.consumer("C")
+    site.consumer("D", filter_subject="b")
+    site.publish(*[b"a"] * 10)
+    site.stream.consumers["C"].delete()
+    left = site.stream.log.messages
+    site.account.delete(site.stream)
+    site.world.settle()
+    assert site.stream.log.messages == left > 0
 
 
 def test_a_double_ack_at_a_consumer_in_memory_is_answered_when_its_message_is_gone_for_good() -> None:
