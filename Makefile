@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 8
+WORKERS ?= 5
 RUN_FLAGS ?=
 # What has compiled modules, and is tested interpreted, too.
 INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects wire)
