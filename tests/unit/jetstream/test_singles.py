@@ -87,7 +87,7 @@ def test_messages_may_come_and_go_while_lasts_are_gathered(
     left = start.singles.left()
     # Nothing that is gone, nothing twice: what came meanwhile is delivered from `resume` on.
     assert set(left) <= {9, 6, 12}
-    assert {6, 12} - {6} <= set(left)
+    assert 12 in left
     assert start.resume == 13
     assert manager.stream.log.gone is None
 

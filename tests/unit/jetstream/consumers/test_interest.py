@@ -265,15 +265,22 @@ def test_what_a_consumer_gave_up_is_let_go_in_slices_when_it_goes(monkeypatch: p
     assert site.kept == []
 
 
-def test_a_consumer_that_comes_while_messages_are_let_go_keeps_what_it_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def letting_go(monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A stream that is in the middle of letting go ten messages, whose consumer has gone."""
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
     site = Site(RetentionPolicy.INTEREST)
     site.consumer("C")
     site.consumer("D", filter_subject="b")
     site.publish(*[b"a"] * 10)
     site.stream.consumers["C"].delete()
+    return site
+
+
+def test_a_consumer_that_comes_while_messages_are_let_go_keeps_what_it_needs(
+    letting_go: Site,
+) -> None:
+    site = letting_go
     settings = ConsumerConfig(durable_name="E", name="E", ack_policy=AckPolicy.EXPLICIT, ack_wait=SECOND)
     site.stream.consumers.add(settings, "E")
     left = site.kept
@@ -282,14 +289,9 @@ def test_a_consumer_that_comes_while_messages_are_let_go_keeps_what_it_needs(
 
 
 def test_a_stream_that_begins_to_keep_everything_while_messages_are_let_go_loses_no_more(
-    monkeypatch: pytest.MonkeyPatch,
+    letting_go: Site,
 ) -> None:
-    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
-    site = Site(RetentionPolicy.INTEREST)
-    site.consumer("C")
-    site.consumer("D", filter_subject="b")
-    site.publish(*[b"a"] * 10)
-    site.stream.consumers["C"].delete()
+    site = letting_go
     site.account.update(
         site.stream, msgspec.structs.replace(site.stream.config, retention=RetentionPolicy.LIMITS)
     )
@@ -299,14 +301,9 @@ def test_a_stream_that_begins_to_keep_everything_while_messages_are_let_go_loses
 
 
 def test_a_stream_that_is_deleted_while_messages_are_let_go_loses_no_more(
-    monkeypatch: pytest.MonkeyPatch,
+    letting_go: Site,
 ) -> None:
-    monkeypatch.setattr(slices, "MOST_ITEMS", 3)
-    site = Site(RetentionPolicy.INTEREST)
-    site.consumer("C")
-    site.consumer("D", filter_subject="b")
-    site.publish(*[b"a"] * 10)
-    site.stream.consumers["C"].delete()
+    site = letting_go
     left = site.stream.log.messages
     site.account.delete(site.stream)
     site.world.settle()
