@@ -39,7 +39,10 @@ cdef class Tick:
     cdef public bint crowded
     cdef public bint flooded
     cdef readonly list held
+    cdef readonly unsigned long long switches
+    cdef unsigned long long _reader
 
+    cpdef reads(self, unsigned long long cid)
     cpdef OutBuffer borrow(self, Connection connection)
     cpdef give_back(self, OutBuffer buffer)
     @cython.locals(connection=Connection, held=list)

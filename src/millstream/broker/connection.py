@@ -70,6 +70,19 @@ class Tick:
         self.crowded = False  # a receiver is close to its limit: the sender should pause
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
+        self.switches = 0  # how often another client was read from than before
+        self._reader = 0  # the client that was read from last
+
+    @property
+    def steps(self) -> int:
+        """How many steps the loop has ended."""
+        return self.watchdog.steps
+
+    def reads(self, cid: int) -> None:
+        """Note which client is read from."""
+        if cid != self._reader:
+            self._reader = cid
+            self.switches += 1
 
     def borrow(self, connection: "Connection") -> OutBuffer:
         self._dirty.append(connection)
@@ -179,6 +192,7 @@ class Connection(Subscriber):
                 self._later = []
             self._later.append(data)
             return
+        self.tick.reads(self.cid)
         watchdog = self.tick.watchdog
         began = watchdog.began()
         self.parser.feed(data)

@@ -36,6 +36,7 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: Tick) -> None:
         self.watchdog = tick.watchdog
+        self._now = tick.watchdog.began
         self._loop = loop
         self._tick = tick
         self._sliced: deque[tuple[str, Sliced[Any]]] = deque()  # long work; the first one has the next slice
@@ -43,7 +44,10 @@ class Turns:
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog calls the step by its kind and the name of the callback."""
         began = self.watchdog.began()
-        guard.alone(_name_of(callback), callback, *arguments)
+        try:
+            callback(*arguments)
+        except Exception as error:
+            guard.report(_name_of(callback), error)
         self._tick.flush()
         self.watchdog.ended(began, kind, callback)
 
@@ -74,7 +78,7 @@ class Turns:
 
         Work that raises is reported and ends; nobody gets its result (see ``lane``).
         """
-        self._sliced.append((name, Sliced(pieces, self.watchdog.began)))
+        self._sliced.append((name, Sliced(pieces, self._now)))
         if len(self._sliced) == 1:
             self._loop.call_soon(self._next_slice)
 
@@ -85,7 +89,7 @@ class Turns:
 
     def lane(self, *, width: int, most_waiting: int) -> Lane:
         """For long work of one kind."""
-        return Lane(self.in_slices, self.watchdog.began, width=width, most_waiting=most_waiting)
+        return Lane(self.in_slices, self._now, width=width, most_waiting=most_waiting)
 
     def _next_slice(self) -> None:
         if not self._sliced:

@@ -79,7 +79,7 @@ class _Running(WorkerJob):
         overdue: bool,
         follows: bool,
     ) -> None:
-        super().__init__(self._write)
+        WorkerJob.__init__(self, self._write)
         self.commit = commit
         self._committer = committer
         self._stream = stream
@@ -143,7 +143,7 @@ class _Running(WorkerJob):
     def finish(self) -> None:
         if self._wait is not None:
             self._wait(self)
-        super().finish()
+        WorkerJob.finish(self)
 
 
 class _Vouched:
@@ -166,7 +166,7 @@ class _Creating(WorkerJob):
     """A stream whose folder is being made."""
 
     def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        super().__init__(work)
+        WorkerJob.__init__(self, work)
         self.failed = failed
 
 

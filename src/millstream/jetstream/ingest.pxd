@@ -37,6 +37,7 @@ cdef class Ingest:
     cdef object _slow
     cdef Replies _acks
     cdef bint _told
+    cdef Py_ssize_t _untold
     cdef Py_ssize_t _id_start
     cdef Py_ssize_t _id_size
 
@@ -56,5 +57,5 @@ cdef class Ingest:
     @cython.locals(now="long long", last="long long")
     cpdef long long timestamp(self) except *
     cpdef acknowledge(self, bytes reply, unsigned long long seq, bytes end)
-    cpdef tell(self)
-    cpdef Replies hand_over(self)
+    cpdef tell(self, Py_ssize_t size=*)
+    cpdef Replies hand_over(self, Py_ssize_t untold=*)

@@ -62,6 +62,7 @@ class Ingest:
         self._slow = slow
         self._acks = Replies()  # for the next commit
         self._told = False  # that there is something to commit
+        self._untold = 0  # bytes that may come before that is told: a commit follows anyway
         self._id_start = 0  # of the message's id in its frame
         self._id_size = 0
 
@@ -89,7 +90,7 @@ class Ingest:
         if frame.reply_size > 0:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
         self._keep_limits(subject)
-        self.tell()
+        self.tell(frame.body_size)
 
     def store(self, message: StagedMessage, now: int) -> None:
         """Take in a message of a batch that is being committed."""
@@ -195,15 +196,23 @@ class Ingest:
         self._acks.add(reply, 0, len(reply), seq, end)
         self.tell()
 
-    def tell(self) -> None:
-        """There is something to commit."""
-        if not self._told:
-            self._told = True
-            self._dirty()
+    def tell(self, size: int = 0) -> None:
+        """There is something to commit, of so many bytes."""
+        if self._told:
+            return
+        if self._untold > size:
+            self._untold -= size + 1
+            return
+        self._told = True
+        self._dirty()
 
-    def hand_over(self) -> Replies:
-        """A commit begins: whose answers go with it."""
+    def hand_over(self, untold: int = 0) -> Replies:
+        """A commit begins, or is bound to follow: whose answers go with it.
+
+        The next `untold` bytes, or so many other things to commit, are taken without telling of them.
+        """
         acks = self._acks
         self._acks = Replies()
         self._told = False
+        self._untold = untold
         return acks

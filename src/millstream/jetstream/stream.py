@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
+_UNTOLD_BYTES: Final = 64 * 1024  # that gather at most during a commit before they are weighed again
+_LOOKS: Final = 16  # how often they are weighed at least before there is no room left
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
 _TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
@@ -294,14 +296,15 @@ class Stream:
         return self.account.before_commit(self) if self.config.sources else None
 
     def commit_waits(self) -> None:
-        self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
         resources, log = self.account.resources, self.log
         buffered = sum(segment.pending.size for segment in log.segments[-2:])
         self._weigh(log.unwritten())
-        if (
-            log.last_seq - log.committed > resources.max_buffered_messages
-            or buffered > resources.max_buffered_size
-        ):
+        messages_left = resources.max_buffered_messages - (log.last_seq - log.committed)
+        bytes_left = min(resources.max_buffered_size - buffered, resources.max_unwritten - resources.unwritten)
+        # The next commit takes everything along, so it is told again only when that is worth a look.
+        untold = min(_UNTOLD_BYTES, bytes_left // _LOOKS, messages_left // _LOOKS)
+        self._waiting_acks.extend(self.ingest.hand_over(max(untold, 0)))
+        if messages_left < 0 or buffered > resources.max_buffered_size:
             self.backlogged = True
             self.ingest.plain = False
 

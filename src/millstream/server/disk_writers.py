@@ -1,27 +1,49 @@
-"""The short way of a commit: threads that need no interpreter, and the loop that hears of their ends."""
+"""The short way of a commit: threads that need no interpreter, and the loop that hears of their ends.
+
+If ``SyncPace`` allows it, the loop does a thread's work itself, and the commit has ended when ``write`` returns.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.store.disk_writer import DiskWriter
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import CommitJob
+    from millstream.server.sync_pace import SyncPace
+    from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.server")
 
 Done = Callable[[Exception | None], None]
+Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
+
+_COMMIT_ENDED: Final = "commit ended"
+
+
+def _is_written(_: CommitJob) -> None:
+    """Wait for a write on the loop: nobody can ask before it has ended."""
 
 
 class DiskWriters:
     """A few of them, made at the start; what comes while all are busy has to go another way."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        most: int,
+        name: str,
+        turn: Turn,
+        pace: SyncPace | None = None,
+    ) -> None:
         self._loop = loop
+        self._turn = turn
+        self._pace = pace  # None: the loop never writes itself
         self._idle: list[DiskWriter] = []
         self._all: list[DiskWriter] = []
         self._busy: dict[DiskWriter, tuple[CommitJob, Done]] = {}
@@ -34,18 +56,36 @@ class DiskWriters:
                 break
 
     def write(self, job: CommitJob, done: Done) -> bool:
-        """Whether the commit is plain and on its way; `done` is called in the loop when it has ended."""
+        """Whether the commit is plain and on its way, or written; `done` is called in a turn when it has ended."""
         plain = job.begin_plain() if self._idle else None
         if plain is None:
             return False
+        pace = self._pace
+        if pace is not None:
+            if self._busy:
+                pace.disturbed()
+            elif pace.allows(plain[1].size):
+                self._write_now(job, done, plain, pace)
+                return True
         writer = self._idle.pop()
         self._busy[writer] = job, done
         job.begun(lambda _: self._wait(writer))
         try:
             writer.begin(*plain)
         except OSError:  # it was not begun: that ends as a write that failed, which is tried again
-            self._loop.call_soon(self._end(writer), None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
         return True
+
+    def _write_now(
+        self, job: CommitJob, done: Done, plain: tuple[int, RecordBuffer], pace: SyncPace
+    ) -> None:
+        """Write and sync on the loop's own thread, in the turn that began the commit, which then ends there."""
+        writer = self._idle[-1]
+        job.begun(_is_written)
+        writer.write_now(*plain)
+        pace.ended(writer.took_ns, on_loop=True)
+        job.plain_ended(writer.failed_write, writer.failed_sync)
+        guard.alone("the end of a commit", done, None)
 
     def _start(self, name: str) -> None:
         writer = DiskWriter(name)
@@ -59,15 +99,17 @@ class DiskWriters:
 
     def _readable(self, writer: DiskWriter) -> None:
         if writer.collect():
-            self._end(writer)(None)
+            self._turn(_COMMIT_ENDED, self._end(writer), None)
 
     def _wait(self, writer: DiskWriter) -> None:
         if writer.wait():
-            self._loop.call_soon(self._end(writer), None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
 
     def _end(self, writer: DiskWriter) -> Done:
         job, done = self._busy.pop(writer)
         self._idle.append(writer)
+        if self._pace is not None and not (writer.failed_write or writer.failed_sync):
+            self._pace.ended(writer.took_ns, on_loop=False)
         job.plain_ended(writer.failed_write, writer.failed_sync)
         return done
 

@@ -57,7 +57,9 @@ class JetStreamService:
         if preparing is not None:
             preparing.join()
         broker = self._server.broker
-        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run)
+        self._workers = Workers(
+            broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run, broker.tick
+        )
         self.engine = Engine(
             options,
             self._make_world,

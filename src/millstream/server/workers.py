@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.ports import NoJournal
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.disk_writers import DiskWriters
+from millstream.server.sync_pace import SyncPace
 
 if TYPE_CHECKING:
     import asyncio
 
     from millstream.jetstream.ports import CommitJob, JournalOfCommits
+    from millstream.server.sync_pace import Served
 
 _NO_JOURNAL: Final = NoJournal()
 
 _WORK_ENDED: Final = "end of work"
-_COMMIT_ENDED: Final = "commit ended"
 
 Work = Callable[[], None]
 Done = Callable[[Exception | None], None]
@@ -37,16 +37,27 @@ def _call(_: str, callback: Callable[..., object], *arguments: object) -> None:
 
 
 class Workers:
-    """A few threads, started when there is work for them."""
+    """A few threads, started when there is work for them.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str, turn: Turn = _call) -> None:
+    `served` says what the loop does; if it is given, the loop may do the work of a quick commit itself.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        most: int,
+        name: str,
+        turn: Turn = _call,
+        served: Served | None = None,
+    ) -> None:
         self._loop = loop
         self._most = most
         self._name = name
         self._turn = turn
         self._queue: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._writers = DiskWriters(loop, most, f"{name}-plain")
+        pace = SyncPace(served, loop.time) if served is not None else None
+        self._writers = DiskWriters(loop, most, f"{name}-plain", turn, pace)
         self._journal: CommitJournal | None = None
         self._busy = 0  # jobs whose end has not come back; only the loop's thread looks at it
 
@@ -100,7 +111,7 @@ class Workers:
         journal = self._journal
         if journal is not None and journal.busy and journal.take(job, done):
             return
-        if self._writers.write(job, partial(self._turn, _COMMIT_ENDED, done)):
+        if self._writers.write(job, done):
             return
         if journal is None or not journal.take(job, done):
             self.submit(job.run, done)

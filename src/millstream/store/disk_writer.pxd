@@ -1,4 +1,5 @@
 cimport cython
+from posix.time cimport timespec
 
 from millstream.store.record cimport RecordBuffer, seal_records
 
@@ -17,7 +18,9 @@ cdef extern from "<sys/statvfs.h>" nogil:
         long long f_frsize
     int fstatvfs(int descriptor, DiskFacts* found)
 
-cdef unsigned char _GO_BYTE
+cdef unsigned long long _GO_WORD
+cdef Py_ssize_t _WORD_SIZE
+cdef long long _SECOND_NS
 cdef Py_ssize_t _PIECE
 cdef long long _SMALL_FILE
 cdef long long _MOST_AHEAD
@@ -44,11 +47,18 @@ cdef class DiskWriter:
     cdef Py_ssize_t _room
     cdef readonly int failed_write
     cdef readonly int failed_sync
+    cdef readonly long long took_ns
+    cdef set _descriptors
     cdef object _thread
 
-    @cython.locals(byte="unsigned char")
+    @cython.locals(word="unsigned long long")
     cpdef _serve(self)
     cpdef begin(self, int descriptor, RecordBuffer buffer)
+    cpdef write_now(self, int descriptor, RecordBuffer buffer)
+    cdef _prepare(self, int descriptor, RecordBuffer buffer)
+    @cython.locals(word="unsigned long long")
     cpdef bint collect(self) except *
-    @cython.locals(written=Py_ssize_t, count=Py_ssize_t)
+    @cython.locals(now=timespec, began="long long")
     cdef void _write(self) noexcept nogil
+    @cython.locals(written=Py_ssize_t, count=Py_ssize_t)
+    cdef void _write_and_sync(self) noexcept nogil

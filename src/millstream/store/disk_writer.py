@@ -2,10 +2,14 @@
 
 A thread of Python's has to get the interpreter lock before each step and competes for it with the event
 loop, twice for every commit; that would be most of the time to an acknowledgement.  Here the loop leaves
-a pointer and a byte in a pipe, and finds a byte in another pipe when it is done:
+a pointer and wakes the thread by an eventfd, and another eventfd is readable when it is done (pipes where the
+system has none):
 
-    loop      begin(descriptor, buffer) ── byte ──▶  thread   checksums, pwrite, fdatasync
-              collect()                 ◀── byte ──
+    loop      begin(descriptor, buffer) ── word ──▶  thread   checksums, pwrite, fdatasync
+              collect()                 ◀── word ──
+
+``write_now`` does the same in the thread that calls it, which saves being woken twice and holds up whoever
+else that thread serves.  How long each write took is measured, so that the caller can choose.
 
 Blocks of the file are allocated ahead, so that a sync need not find some: half of its time on some disks.
 
@@ -17,7 +21,9 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import cython
@@ -25,6 +31,7 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.errno import EINTR, errno
     from cython.cimports.millstream.store.record import seal_records
+    from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime
     from cython.cimports.posix.unistd import fdatasync, pwrite, read, write
 else:
     from millstream.store.record import seal_records
@@ -39,9 +46,11 @@ from millstream.store.fs import WRITE_BYTES
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer
 
-_GO: Final = b"g"
-_QUIT: Final = b"q"
-_GO_BYTE = _GO[0]
+_WORD_SIZE = 8  # bytes, of what an eventfd counts
+_GO_WORD = 1
+_GO: Final = (1).to_bytes(_WORD_SIZE, sys.byteorder)
+_QUIT: Final = (2).to_bytes(_WORD_SIZE, sys.byteorder)
+_SECOND_NS = 1_000_000_000
 _IO_ERROR: Final = 5  # EIO
 _PIECE = WRITE_BYTES
 _SMALL_FILE = 64 * 1024  # bytes; a file that is smaller gets blocks as it needs them
@@ -74,16 +83,26 @@ def _allocate(descriptor: int, base: int, size: int, room: int) -> None:
         fallocate(descriptor, FALLOC_FL_KEEP_SIZE, base, size + ahead)
 
 
+def _channel() -> tuple[int, int]:
+    """Return where words are read and where they are written; one descriptor if the system has such."""
+    if hasattr(os, "eventfd"):
+        both = os.eventfd(0)
+        return both, both
+    return os.pipe()
+
+
 class DiskWriter:
     """Idle, or busy with one write; only the loop's thread calls it."""
 
     def __init__(self, name: str) -> None:
-        self._wake_end, self._wake = os.pipe()
+        self._descriptors: set[int] = set()
         try:
-            self._done, self._done_end = os.pipe()
+            self._wake_end, self._wake = _channel()
+            self._descriptors.update((self._wake_end, self._wake))
+            self._done, self._done_end = _channel()
+            self._descriptors.update((self._done, self._done_end))
         except OSError:
-            os.close(self._wake_end)
-            os.close(self._wake)
+            self._close_channels()
             raise
         os.set_blocking(self._done, False)
         self._buffer: RecordBuffer | None = None
@@ -94,11 +113,12 @@ class DiskWriter:
         self._room = 0
         self.failed_write = 0  # the error number of the write that ended; 0 if it is written
         self.failed_sync = 0  # of its sync
+        self.took_ns = 0  # write and sync together
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         try:
             self._thread.start()
         except RuntimeError:
-            self._close_pipes()
+            self._close_channels()
             raise
 
     def fileno(self) -> int:
@@ -110,6 +130,23 @@ class DiskWriter:
 
         OSError if that cannot be begun; it has failed then.
         """
+        self._prepare(descriptor, buffer)
+        try:
+            os.write(self._wake, _GO)
+        except OSError as error:
+            self._buffer = None
+            self.failed_write = error.errno or _IO_ERROR
+            self.failed_sync = 0
+            raise
+
+    def write_now(self, descriptor: int, buffer: RecordBuffer) -> None:
+        """Do what ``begin`` begins, and return when it has ended."""
+        self._prepare(descriptor, buffer)
+        with cython.nogil:
+            self._write()
+        self._buffer = None
+
+    def _prepare(self, descriptor: int, buffer: RecordBuffer) -> None:
         if self._buffer is not None:
             raise RuntimeError("the last write has not ended")
         self._buffer = buffer
@@ -119,20 +156,18 @@ class DiskWriter:
         self._size = buffer.size
         self._base = buffer.base
         self._room = buffer.room
-        try:
-            os.write(self._wake, _GO)
-        except OSError as error:
-            self._buffer = None
-            self.failed_write = error.errno or _IO_ERROR
-            self.failed_sync = 0
-            raise
 
     def collect(self) -> bool:
         """Whether the write has ended; told once."""
-        try:
-            os.read(self._done, 1)
-        except BlockingIOError:
-            return False
+        if cython.compiled:
+            word = 0
+            if read(self._done, cython.address(word), _WORD_SIZE) != _WORD_SIZE:
+                return False
+        else:
+            try:
+                os.read(self._done, _WORD_SIZE)
+            except BlockingIOError:
+                return False
         self._buffer = None
         return True
 
@@ -149,32 +184,46 @@ class DiskWriter:
         self.wait()
         os.write(self._wake, _QUIT)
         self._thread.join()
-        self._close_pipes()
+        self._close_channels()
 
-    def _close_pipes(self) -> None:
-        for descriptor in (self._wake_end, self._wake, self._done, self._done_end):
-            os.close(descriptor)
+    def _close_channels(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
     def _serve(self) -> None:
         if cython.compiled:
-            byte = 0
+            word = 0
             with cython.nogil:
                 while True:
-                    if read(self._wake_end, cython.address(byte), 1) < 0:
+                    if read(self._wake_end, cython.address(word), _WORD_SIZE) < 0:
                         if errno == EINTR:
                             continue
                         break
-                    if byte != _GO_BYTE:
+                    if word != _GO_WORD:
                         break
                     self._write()
-                    while write(self._done_end, cython.address(byte), 1) < 0 and errno == EINTR:
+                    while write(self._done_end, cython.address(word), _WORD_SIZE) < 0 and errno == EINTR:
                         pass
         else:
-            while os.read(self._wake_end, 1) == _GO:
+            while os.read(self._wake_end, _WORD_SIZE) == _GO:
                 self._write()
                 os.write(self._done_end, _GO)
 
     def _write(self) -> None:
+        """Write and sync, and note how long that took."""
+        if cython.compiled:
+            now: Any
+            clock_gettime(CLOCK_MONOTONIC, cython.address(now))
+            began = now.tv_sec * _SECOND_NS + now.tv_nsec
+            self._write_and_sync()
+            clock_gettime(CLOCK_MONOTONIC, cython.address(now))
+            self.took_ns = now.tv_sec * _SECOND_NS + now.tv_nsec - began
+        else:
+            began = time.monotonic_ns()
+            self._write_and_sync()
+            self.took_ns = time.monotonic_ns() - began
+
+    def _write_and_sync(self) -> None:
         self.failed_write = self.failed_sync = 0
         seal_records(self._data, self._sealed, self._size, self._base)
         written = 0

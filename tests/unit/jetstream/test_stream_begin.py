@@ -160,8 +160,8 @@ def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.Monkey
     for number in range(200):
         site.create(f"S{number}")
     begun: list[int] = []
-    start = site.account.committer._start
-    site.account.committer._start = lambda stream: (begun.append(len(steps)), start(stream))[1]  # type: ignore[method-assign]
+    run_commit = site.world.run_commit
+    site.world.run_commit = lambda *job: (begun.append(len(steps)), run_commit(*job))[1]  # type: ignore[method-assign]
     steps: list[None] = []
     soon = site.world.call_soon
 
@@ -173,4 +173,5 @@ def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.Monkey
         site.world.send(f"s{number}.a".encode(), b"1", reply=b"me")
     site.world.settle()
     assert len(site.sent(b"me")) == 200
+    assert len(begun) == 200
     assert max(begun.count(step) for step in set(begun)) <= 64

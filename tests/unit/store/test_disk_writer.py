@@ -113,6 +113,27 @@ def test_an_end_is_told_once_and_can_be_waited_for_by_its_descriptor(folder: str
     assert (writer.failed_write, writer.failed_sync) == (0, 0)
 
 
+def test_records_written_in_the_callers_thread_are_read_after_a_restart(
+    folder: str, writer: DiskWriter
+) -> None:
+    log = opened(folder)
+    put(log, b"a", b"one")
+    commit(log)
+    for body in (b"two", b"three"):
+        put(log, b"a", body)
+        begun = begin(log)
+        plain = begun.begin_plain()
+        assert plain is not None
+        writer.write_now(*plain)
+        assert writer.took_ns > 0
+        begun.plain_ended(writer.failed_write, writer.failed_sync)
+        log.end_commit(begun)
+        assert not writer.collect()  # nothing was left to the thread
+    put(log, b"a", b"four")
+    write_plainly(log, writer)
+    assert list(bodies(opened(folder)).values()) == [b"one", b"two", b"three", b"four"]
+
+
 def test_only_one_write_at_a_time(folder: str, writer: DiskWriter) -> None:
     buffer = RecordBuffer()
     with open(os.devnull, "wb") as nothing:
@@ -133,6 +154,9 @@ def test_errors_of_the_system_come_back_as_numbers(writer: DiskWriter) -> None:
         writer.begin(full.fileno(), buffer)
         writer.wait()
     assert (writer.failed_write, writer.failed_sync) == (errno.ENOSPC, 0)
+    with open(os.devnull, "wb") as unsyncable:
+        writer.write_now(unsyncable.fileno(), buffer)
+    assert (writer.failed_write, writer.failed_sync) == (0, errno.EINVAL)
 
 
 def test_what_could_not_be_written_goes_with_the_next_commit(folder: str, writer: DiskWriter) -> None:

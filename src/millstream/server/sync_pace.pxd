@@ -1,0 +1,18 @@
+cimport cython
+
+@cython.final
+cdef class SyncPace:
+    cdef object _served
+    cdef object _now
+    cdef long long _switches
+    cdef long long _steps
+    cdef long long _quiet
+    cdef long long _fast
+    cdef double _paused_until
+    cdef double _stall_pause_s
+    cdef long long _good
+
+    @cython.locals(switches="long long", steps="long long")
+    cpdef bint allows(self, Py_ssize_t size) except *
+    cpdef disturbed(self)
+    cdef _pause(self, long long took_ns)
