@@ -71,7 +71,7 @@ class DiskWriters:
         self._busy[writer] = job, done
         job.begun(lambda _: self._wait(writer))
         try:
-            writer.begin(*plain)
+            writer.begin(*plain, len(self._busy) == 1)  # a crowd goes to the journal, which wants no zeros ahead
         except OSError:  # it was not begun: that ends as a write that failed, which is tried again
             self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
         return True
@@ -82,7 +82,7 @@ class DiskWriters:
         """Write and sync on the loop's own thread, in the turn that began the commit, which then ends there."""
         writer = self._idle[-1]
         job.begun(_is_written)
-        writer.write_now(*plain)
+        writer.write_now(*plain, True)
         pace.ended(writer.took_ns, on_loop=True)
         job.plain_ended(writer.failed_write, writer.failed_sync)
         guard.alone("the end of a commit", done, None)

@@ -179,6 +179,7 @@ class Commit:
         What that commit had written may be lost although it can be read.  It is written again as it is, never
         cut off first: the next file may be there already.
         """
+        _unfill(file)
         before = file.size() - start
         if before > 0:
             file.overwrite(start, bytes(data[:before]))
@@ -212,6 +213,7 @@ class Commit:
     def _summarize(self) -> None:
         self.summarized = summarized = []
         for segment in self.work.unsummarized:
+            _unfill(segment.file)  # a summary is believed if it gives the size of the file
             self._fs.replace(
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
@@ -268,6 +270,8 @@ class Commit:
             return None
         self.running = True
         self._plain = segment, buffer
+        buffer.filled = file.filled
+        buffer.next_seq = self.last_seq + 1
         return file.descriptor(), buffer
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
@@ -276,6 +280,7 @@ class Commit:
         assert self._plain is not None
         segment, buffer = self._plain
         file = cast(RealFile, segment.file)
+        file.filled = buffer.filled
         if failed_write:
             raise store_error("write", file.path, OSError(failed_write, ""))
         file.appended(buffer.size)
@@ -301,8 +306,8 @@ class Commit:
             self._open(segment, create=True)
             self.folder_changed = True
         file = segment.file
-        if not isinstance(file, RealFile):
-            return None
+        if not isinstance(file, RealFile) or file.filled > file.size():
+            return None  # a journal writes no end marks
         buffer.seal()
         data = buffer.peek()
         base = buffer.base
@@ -325,6 +330,12 @@ class Commit:
         """After a failed run: put the bytes in front of what gathered since."""
         for segment, buffer in self.parts:
             segment.return_pending(buffer)
+
+
+def _unfill(file: File | None) -> None:
+    """Cut off zeros that were written ahead, if there are some."""
+    if isinstance(file, RealFile):
+        file.unfill()
 
 
 def _speaks_of_others(segment: Segment) -> bool:

@@ -18,6 +18,15 @@ cdef extern from "<sys/statvfs.h>" nogil:
         long long f_frsize
     int fstatvfs(int descriptor, DiskFacts* found)
 
+cdef extern from "<sys/uio.h>" nogil:
+    cdef struct Part "iovec":
+        void* iov_base
+        size_t iov_len
+    Py_ssize_t pwritev(int descriptor, const Part* parts, int number, long long position)
+
+cdef Py_ssize_t _PAGE
+cdef Py_ssize_t _MARK_SIZE
+cdef bytes _zeros
 cdef unsigned long long _GO_WORD
 cdef Py_ssize_t _WORD_SIZE
 cdef long long _SECOND_NS
@@ -29,6 +38,8 @@ cdef long long _BLOCK
 
 @cython.locals(base="long long", size="long long", room="long long")
 cpdef allocate_ahead(int descriptor, RecordBuffer buffer)
+@cython.locals(disk=DiskFacts)
+cdef bint _has_room(int descriptor) noexcept
 @cython.locals(end="long long", ahead="long long", file=FileFacts, disk=DiskFacts)
 cdef void _allocate(int descriptor, long long base, long long size, long long room) noexcept nogil
 
@@ -45,6 +56,13 @@ cdef class DiskWriter:
     cdef Py_ssize_t _sealed
     cdef Py_ssize_t _base
     cdef Py_ssize_t _room
+    cdef Py_ssize_t _filled
+    cdef Py_ssize_t _target
+    cdef bytes _mark
+    cdef unsigned char* _mark_data
+    cdef Py_ssize_t _mark_size
+    cdef const unsigned char* _zero_data
+    cdef Part _parts[2]
     cdef readonly int failed_write
     cdef readonly int failed_sync
     cdef readonly long long took_ns
@@ -53,12 +71,16 @@ cdef class DiskWriter:
 
     @cython.locals(word="unsigned long long")
     cpdef _serve(self)
-    cpdef begin(self, int descriptor, RecordBuffer buffer)
-    cpdef write_now(self, int descriptor, RecordBuffer buffer)
-    cdef _prepare(self, int descriptor, RecordBuffer buffer)
+    cpdef begin(self, int descriptor, RecordBuffer buffer, bint fill=*)
+    cpdef write_now(self, int descriptor, RecordBuffer buffer, bint fill=*)
+    @cython.locals(end=Py_ssize_t)
+    cdef _prepare(self, int descriptor, RecordBuffer buffer, bint fill)
+    cdef _ended(self)
     @cython.locals(word="unsigned long long")
     cpdef bint collect(self) except *
     @cython.locals(now=timespec, began="long long")
     cdef void _write(self) noexcept nogil
-    @cython.locals(written=Py_ssize_t, count=Py_ssize_t)
+    @cython.locals(end=Py_ssize_t, count=Py_ssize_t)
     cdef void _write_and_sync(self) noexcept nogil
+    @cython.locals(written=Py_ssize_t, count=Py_ssize_t, number=int, marked=Py_ssize_t)
+    cdef int _write_records(self) noexcept nogil

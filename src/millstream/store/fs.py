@@ -130,6 +130,7 @@ class RealFile:
         except OSError as error:
             raise store_error("open", path, error) from error
         self._end = about.st_size
+        self.filled = self._end  # up to where there are zeros (see ``fill``)
         self.device = about.st_dev
 
     def _descriptor(self, op: str) -> int:
@@ -143,14 +144,27 @@ class RealFile:
 
     def appended(self, count: int) -> None:
         self._end += count
+        self.filled = max(self.filled, self._end)
+
+    def unfill(self) -> None:
+        """Cut off zeros that were written ahead; the next sync makes that durable."""
+        if self.filled > self._end:
+            fd = self._descriptor("truncate")
+            try:
+                os.ftruncate(fd, self._end)
+            except OSError as error:
+                raise store_error("truncate", self.path, error) from error
+            self.filled = self._end
 
     def append(self, data: bytes | memoryview) -> None:
         fd = self._descriptor("write")
+        self.unfill()
         try:
             _write(fd, self._end, data)
         except OSError as error:
             raise store_error("write", self.path, error) from error
         self._end += len(data)  # only now: what a failed write left behind is overwritten by the next
+        self.filled = self._end
 
     def sync(self) -> None:
         fd = self._descriptor("sync")
@@ -182,12 +196,15 @@ class RealFile:
             os.fdatasync(fd)
         except OSError as error:
             raise store_error("truncate", self.path, error) from error
-        self._end = size
+        self._end = self.filled = size
 
     def size(self) -> int:
         return self._end
 
     def close(self) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(StoreError):
+                self.unfill()
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

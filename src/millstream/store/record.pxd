@@ -23,6 +23,8 @@ cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py
 cdef class RecordBuffer(GrowingBuffer):
     cdef public Py_ssize_t base
     cdef public Py_ssize_t room
+    cdef public Py_ssize_t filled
+    cdef public unsigned long long next_seq
     cdef Py_ssize_t _sealed
 
     @cython.locals(subject_size=Py_ssize_t, total=Py_ssize_t)

@@ -84,6 +84,8 @@ class RecordBuffer(GrowingBuffer):
         GrowingBuffer.__init__(self)
         self.base = 0  # where its first byte will lie in the file
         self.room = 0  # bytes by which the file may still grow behind it
+        self.filled = 0  # up to where the file has zeros (see ``fill``)
+        self.next_seq = 0  # for the end mark
         self._sealed = 0
 
     def add(
@@ -177,6 +179,27 @@ def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
         p[at + 6] = (crc >> 16) & 0xFF
         p[at + 7] = (crc >> 24) & 0xFF
         at += size
+
+
+def end_mark(seq: int, position: int) -> bytes:
+    """Return what stands behind the last record in a file that goes on with zeros; `seq` is not used yet.
+
+    It looks like the beginning of a record that is longer than any file, which was cut off always.
+    """
+    mark = bytearray(_HEADER_SIZE)
+    mark[0:4] = MAX_RECORD.to_bytes(4, "little")
+    mark[8:16] = seq.to_bytes(8, "little")
+    crc = _crc_of_record(mark, 0, _HEADER_SIZE, position)
+    mark[4:8] = int(crc).to_bytes(4, "little")
+    return bytes(mark)
+
+
+def seq_in_mark(data: bytes, at: int) -> int:
+    """Return the sequence in the end mark at `at`; 0 if there is no sound one."""
+    if int.from_bytes(data[at : at + 4], "little") != MAX_RECORD:
+        return 0
+    seq = int.from_bytes(data[at + 8 : at + 16], "little")
+    return seq if data[at : at + _HEADER_SIZE] == end_mark(seq, at) else 0
 
 
 def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:

@@ -23,6 +23,7 @@ import msgspec
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
+from millstream.store.fill import is_filled, is_unfinished
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
@@ -34,6 +35,7 @@ from millstream.store.record import (
     Record,
     RecordBuffer,
     erased_record,
+    seq_in_mark,
 )
 from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
@@ -43,6 +45,7 @@ from millstream.store.waypoints import Waypoints
 _log = logging.getLogger("millstream.store")
 
 _SKIP = int(Kind.SKIP)
+_MARK_START = MAX_RECORD.to_bytes(4, "little")
 _NAME = re.compile(r"(\d{10})\.(log|sum)$")
 _UNFINISHED = re.compile(r"\d{10}\.(log|log\.erase|sum)\.new$")
 
@@ -203,7 +206,9 @@ class Recovery:
         else:
             self._tail = found.open_gap
             rest = len(data) - found.end
-            if rest > 0:
+            if found.marked:
+                file.truncate(found.end)  # it was sealed, and power went before the zeros were cut off
+            elif rest > 0:
                 segment.note_gap(len(data))
                 gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, 0)
                 self._gaps.append((segment, gap, "damaged end"))
@@ -256,13 +261,21 @@ class Recovery:
         if rest <= 0:
             return
         expected = segment.last_seq + 1
-        if _is_torn(data, found.end, expected):
+        if found.marked or is_filled(data, found.end, expected):
+            file.truncate(found.end)
+            return
+        if _is_torn(data, found.end, expected) or is_unfinished(data, found.end, expected):
             path = segment_path(self._folder, segment.number)
             _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
             file.truncate(found.end)
             return
-        most = max(rest // SMALLEST_MESSAGE, 1)
-        last = segment.last_seq + (_count_records(data, found.end, expected) or most)
+        next_seq = _seq_in_last_mark(data, found.end)
+        if next_seq >= expected:
+            most = next_seq - expected
+            last = next_seq - 1
+        else:
+            most = max(rest // SMALLEST_MESSAGE, 1)
+            last = segment.last_seq + (_count_records(data, found.end, expected) or most)
         self._gaps.append((segment, Gap(found.end, rest, expected, last, most), "damaged end"))
         segment.last_seq += most
         total = segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0)
@@ -426,6 +439,16 @@ def _count_records(data: bytes, at: int, expected: int) -> int:
         count += 1
         at += size
     return count if at == len(data) else 0
+
+
+def _seq_in_last_mark(data: bytes, at: int) -> int:
+    """Return the sequence in the last end mark behind `at`; 0 if there is none."""
+    end = len(data)
+    while (end := data.rfind(_MARK_START, at, end)) >= 0:
+        seq = seq_in_mark(data, end)
+        if seq:
+            return seq
+    return 0
 
 
 def _is_torn(data: bytes, at: int, expected: int) -> bool:

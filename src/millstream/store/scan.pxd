@@ -16,6 +16,8 @@ cdef int _ERASE
 
 @cython.locals(record=Record, at=Py_ssize_t, end=Py_ssize_t, found=Py_ssize_t)
 cpdef object scan(Segment segment, bytes data, bint sound_header=*)
+@cython.locals(seq="unsigned long long")
+cdef bint _is_end(Segment segment, bytes data, Py_ssize_t at, object result) except *
 cdef bint _fits(Segment segment, Record record) noexcept
 cdef Py_ssize_t _resume(Segment segment, bytes data, Py_ssize_t at, Py_ssize_t end, Record record) except -2
 @cython.locals(damaged=Record, alone=bint, most=Py_ssize_t)

@@ -9,7 +9,7 @@ and over.
 import msgspec
 
 from millstream.store.numbers import unpack_rising
-from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record
+from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record, seq_in_mark
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 
 # Sequences do not jump by more than this within a segment; ``log`` begins another one instead.
@@ -47,6 +47,7 @@ class Scan(msgspec.Struct):
     gaps: list[Gap] = []
     open_gap: Gap | None = None  # one behind which no sequence tells how many messages it had
     erase: list[int] = []  # sequences whose content is to be overwritten
+    marked: bool = False  # an end mark stands at `end`: there is nothing behind it that counts
 
 
 def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
@@ -63,6 +64,8 @@ def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
         segment.last_seq = segment.base_seq - 1
     while at < end:
         if record.read(data, at, end, True) != _WHOLE or not _fits(segment, record):
+            if _is_end(segment, data, at, result):
+                break
             found = _resume(segment, data, at + 1, end, record)
             if found < 0:
                 break
@@ -77,6 +80,20 @@ def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
     if segment.with_headers:
         segment.marks = ALL_MARKS
     return result
+
+
+def _is_end(segment: Segment, data: bytes, at: int, result: Scan) -> bool:
+    """Tell whether an end mark stands at `at`; it says which sequences were used before it."""
+    seq = seq_in_mark(data, at)
+    if seq == 0:
+        return False
+    result.marked = True
+    if seq > segment.last_seq + 1 and seq - segment.last_seq <= _FARTHEST_JUMP:
+        segment.last_seq = seq - 1
+    if result.open_gap is not None:
+        result.open_gap.last_seq = segment.last_seq
+        _close_gaps(result, segment.last_seq)
+    return True
 
 
 def _fits(segment: Segment, record: Record) -> bool:
