@@ -22,6 +22,7 @@ MOST_BYTES: Final = 16 * 1024
 FAST_NS: Final = 2_000_000
 STALL_NS: Final = 5_000_000  # that nobody should be held up for
 FAST_WRITES: Final = 8  # in a row, before the loop writes itself
+_NAME: Final = "sync on the loop"
 _SECOND_NS: Final = 1_000_000_000
 QUIET_COMMITS: Final = 8  # in a row during which one client was served
 PAUSE_FACTOR: Final = 20  # how much longer than a slow write the loop then leaves writes to threads
@@ -30,8 +31,18 @@ LONGEST_PAUSE_S: Final = 64.0
 FORGIVEN_AFTER: Final = 10_000  # writes on the loop; the next stall counts as the first
 
 
+class Watched(Protocol):
+    """The watchdog of the loop."""
+
+    def part_ended(self, took: float, name: str) -> None:
+        """A part of the present step is over, after so many seconds."""
+
+
 class Served(Protocol):
     """What the loop was doing."""
+
+    @property
+    def watchdog(self) -> Watched: ...
 
     @property
     def switches(self) -> int:
@@ -87,6 +98,7 @@ class SyncPace:
             self._good += 1
 
     def _pause(self, took_ns: int) -> None:
+        self._served.watchdog.part_ended(took_ns / _SECOND_NS, _NAME)
         pause_s = PAUSE_FACTOR * took_ns / _SECOND_NS
         if took_ns >= STALL_NS:
             if self._good >= FORGIVEN_AFTER:

@@ -25,7 +25,6 @@ cdef extern from "<sys/uio.h>" nogil:
     Py_ssize_t pwritev(int descriptor, const Part* parts, int number, long long position)
 
 cdef Py_ssize_t _PAGE
-cdef Py_ssize_t _MARK_SIZE
 cdef bytes _zeros
 cdef unsigned long long _GO_WORD
 cdef Py_ssize_t _WORD_SIZE
@@ -73,7 +72,6 @@ cdef class DiskWriter:
     cpdef _serve(self)
     cpdef begin(self, int descriptor, RecordBuffer buffer, bint fill=*)
     cpdef write_now(self, int descriptor, RecordBuffer buffer, bint fill=*)
-    @cython.locals(end=Py_ssize_t)
     cdef _prepare(self, int descriptor, RecordBuffer buffer, bint fill)
     cdef _ended(self)
     @cython.locals(word="unsigned long long")

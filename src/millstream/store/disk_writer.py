@@ -44,9 +44,8 @@ else:
     pwritev: Any = None
     FALLOC_FL_KEEP_SIZE: Any = None
 
-from millstream.store.fill import PAGE, SMALL_COMMIT, fill_target
+from millstream.store.fill import PAGE, plan
 from millstream.store.fs import WRITE_BYTES
-from millstream.store.record import HEADER_SIZE, end_mark
 
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer
@@ -59,7 +58,6 @@ _SECOND_NS = 1_000_000_000
 _IO_ERROR: Final = 5  # EIO
 _PIECE = WRITE_BYTES
 _PAGE = PAGE
-_MARK_SIZE = HEADER_SIZE
 _zeros = bytes(PAGE)
 _SMALL_FILE = 64 * 1024  # bytes; a file that is smaller gets blocks as it needs them
 _MOST_AHEAD = 4 * 1024 * 1024
@@ -179,13 +177,10 @@ class DiskWriter:
         self._size = buffer.size
         self._base = buffer.base
         self._room = buffer.room
-        self._filled = self._target = buffer.filled
-        end = buffer.base + buffer.size
-        if fill and 0 < buffer.size <= SMALL_COMMIT and end + _MARK_SIZE > buffer.filled:
-            self._target = max(fill_target(end, buffer.room), buffer.filled)
-            if self._target > buffer.filled and not _has_room(descriptor):
-                self._target = buffer.filled
-        self._mark = end_mark(buffer.next_seq, end) if buffer.size and self._target >= end + _MARK_SIZE else b""
+        self._filled = buffer.filled
+        self._target, self._mark = plan(buffer, fill=fill)
+        if self._target > self._filled and not _has_room(descriptor):
+            self._target, self._mark = plan(buffer, fill=False)
         self._mark_data: Any = self._mark
         self._mark_size = len(self._mark)
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind, end_mark
+from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind, RecordBuffer, end_mark
 
 SMALL_COMMIT = 16 * 1024  # bytes; larger ones let the file grow
 LEAST_AHEAD = 16 * 1024
 MOST_AHEAD = 64 * 1024
-PAGE: Final = 4096  # written at a time: the system keeps what is written at once together, and syncs it so
+PAGE = 4096  # written at a time: the system keeps what is written at once together, and syncs it so
 SECTOR: Final = 512  # that a disk writes as a whole
 
 
@@ -28,30 +28,49 @@ def fill_target(end: int, room: int) -> int:
     return min((end + ahead) // PAGE * PAGE, end + room)
 
 
+def plan(buffer: RecordBuffer, *, fill: bool) -> tuple[int, bytes]:
+    """Return up to where to fill when records are written, and what to write behind them.
+
+    Without `fill`, no more zeros are written than there are; what is there still needs its end mark.
+    """
+    end = buffer.base + buffer.size
+    target = buffer.filled
+    if fill and 0 < buffer.size <= SMALL_COMMIT and end + HEADER_SIZE > target:
+        target = max(fill_target(end, buffer.room), target)
+    marked = buffer.size > 0 and target >= end + HEADER_SIZE
+    return target, end_mark(buffer.next_seq, end) if marked else b""
+
+
+def may_be_filled(size: int, segment_size: int) -> bool:
+    """Tell whether a file of this size may have been filled: up to a page, or to where its segment is full."""
+    return size % PAGE == 0 or size == segment_size
+
+
 def is_filled(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether zeros behind a record that ends at `at` were written ahead: its end mark was cut by a sector."""
-    here = min(-at % SECTOR, HEADER_SIZE)
-    return (
-        here < HEADER_SIZE
-        and data[at : at + here] == end_mark(seq, at)[:here]
-        and not data[at + here :].strip(b"\0")
-    )
+    """Tell whether zeros behind a record that ends at `at` were written ahead, and their end mark did not finish."""
+    mark = end_mark(seq, at).rstrip(b"\0")
+    rest = data[at:].rstrip(b"\0")
+    here = -at % SECTOR  # bytes that are in the same sector as the record
+    return mark.startswith(rest) and len(rest) >= min(here, len(mark))
 
 
 def is_unfinished(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether sectors at the end of the record at `at` are still as they were filled: zeros.
+    """Tell whether the record at `at` was not written to its end, where there are zeros that were written ahead.
 
-    `seq` is the sequence that is expected.  A record that was durable once has an end mark behind it.
+    `seq` is the sequence that is expected.  Only if no end mark is behind it: that was written together with it.
     """
     written = len(data.rstrip(b"\0"))
-    zeros = written + -written % SECTOR  # the first sector that was not written
-    if written <= at or zeros >= len(data):
-        return False
-    if zeros - at < HEADER_SIZE:
+    here = -at % SECTOR  # bytes in the sector where the record begins
+    if here < HEADER_SIZE and at < written <= at + here < len(data):
         return True
     first = int.from_bytes(data[at : at + 4], "little")
     kind, size = first >> 28, first & MAX_RECORD
-    if size < HEADER_SIZE or kind > max(Kind) or at + size <= zeros:
-        return False
     found = int.from_bytes(data[at + 8 : at + 16], "little")
-    return kind not in (Kind.MESSAGE, Kind.HEADERS) or found == seq
+    return at < written < at + size and is_plausible(kind, size, found, seq)
+
+
+def is_plausible(kind: int, size: int, found: int, seq: int) -> bool:
+    """Tell whether a record that was only begun may be what it says, if `seq` is the next sequence."""
+    if kind in (Kind.REMOVED, Kind.ERASE):
+        return found <= size - HEADER_SIZE  # numbers, at least a byte each
+    return kind in (Kind.MESSAGE, Kind.HEADERS) and found == seq

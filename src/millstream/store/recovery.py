@@ -23,7 +23,7 @@ import msgspec
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
-from millstream.store.fill import is_filled, is_unfinished
+from millstream.store.fill import is_filled, is_plausible, is_unfinished, may_be_filled
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
@@ -261,15 +261,19 @@ class Recovery:
         if rest <= 0:
             return
         expected = segment.last_seq + 1
-        if found.marked or is_filled(data, found.end, expected):
+        with_zeros = may_be_filled(len(data), self._segment_size)
+        if found.marked or (with_zeros and is_filled(data, found.end, expected)):
             file.truncate(found.end)
             return
-        if _is_torn(data, found.end, expected) or is_unfinished(data, found.end, expected):
+        next_seq = _seq_in_last_mark(data, found.end)
+        if not next_seq and (
+            _is_torn(data, found.end, expected)
+            or (with_zeros and is_unfinished(data, found.end, expected))
+        ):
             path = segment_path(self._folder, segment.number)
             _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
             file.truncate(found.end)
             return
-        next_seq = _seq_in_last_mark(data, found.end)
         if next_seq >= expected:
             most = next_seq - expected
             last = next_seq - 1
@@ -459,8 +463,4 @@ def _is_torn(data: bytes, at: int, expected: int) -> bool:
     first = int.from_bytes(data[at : at + 4], "little")
     kind, size = first >> 28, first & MAX_RECORD
     seq = int.from_bytes(data[at + 8 : at + 16], "little")
-    if size <= rest:
-        return False
-    if kind in (Kind.REMOVED, Kind.ERASE):
-        return seq <= size - HEADER_SIZE  # numbers, at least a byte each
-    return kind in (Kind.MESSAGE, Kind.HEADERS) and seq == expected
+    return size > rest and is_plausible(kind, size, seq, expected)

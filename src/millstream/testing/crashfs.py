@@ -135,11 +135,31 @@ class CrashFile:
         self._path = path
         self._inode = inode
         self._open = True
-        self._end = len(inode.data)
+        self._end = self.filled = len(inode.data)  # as a ``RealFile``: where records end, and zeros behind them
+        self.path = path
 
     def append(self, data: bytes | memoryview) -> None:
+        self.unfill()
         self._write("write", self._end, bytes(data))
-        self._end += len(data)
+        self.appended(len(data))
+
+    def descriptor(self) -> int:
+        """There is none; ``write_at`` is for somebody who writes at the end himself."""
+        return -1
+
+    def write_at(self, offset: int, data: bytes) -> None:
+        self._write("write", offset, data)
+
+    def appended(self, count: int) -> None:
+        self._end += count
+        self.filled = max(self.filled, self._end)
+
+    def unfill(self) -> None:
+        if self.filled > self._end:
+            self._check()
+            self._fs.operation("truncate", self._path)
+            self._inode.truncate(self._end)
+            self.filled = self._end
 
     def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         self._write("overwrite", offset, data)
@@ -176,13 +196,15 @@ class CrashFile:
         self._fs.operation("truncate", self._path)
         self._inode.truncate(size)
         self._inode.sync()
-        self._end = size
+        self._end = self.filled = size
 
     def size(self) -> int:
         self._check()
         return self._end
 
     def close(self) -> None:
+        if self._open and self._fs.alive:
+            self.unfill()
         self._open = False
 
     def _check(self) -> None:
@@ -264,6 +286,10 @@ class CrashFileSystem:
                 continue
             if path.endswith(failure.suffix):
                 raise store_error(kind, path, OSError(failure.error, ""))
+
+    @property
+    def alive(self) -> bool:
+        return not self._dead
 
     def check_alive(self) -> None:
         if self._dead:

@@ -24,10 +24,15 @@ class Loop:
     """A loop that serves one client, with a clock that is set by hand."""
 
     def __init__(self) -> None:
+        self.watchdog = self
+        self.named: list[tuple[float, str]] = []
         self.switches = 1
         self.steps = 0
         self.now = 0.0
         self.pace = SyncPace(self, lambda: self.now)
+
+    def part_ended(self, took: float, name: str) -> None:
+        self.named.append((took, name))
 
     def commit(self, took_ns: int = QUICK_NS, size: int = 100, *, switches: int = 0, steps: int = 2) -> bool:
         """Commit what one client sent; returns whether the loop wrote it itself."""
@@ -90,6 +95,7 @@ def test_a_commit_beside_another_one_ends_the_quiet(loop: Loop) -> None:
 def test_a_slow_write_on_the_loop_is_followed_by_many_times_as_long_without(loop: Loop) -> None:
     loop.settle()
     assert loop.commit(FAST_NS)
+    assert loop.named == [(FAST_NS / 1e9, "sync on the loop")]  # which the watchdog calls the step
     loop.now = 0.99 * PAUSE_FACTOR * FAST_NS / 1e9
     assert not any(loop.commit() for _ in range(100))
     loop.now = PAUSE_FACTOR * FAST_NS / 1e9
