@@ -300,7 +300,8 @@ class Stream:
         buffered = sum(segment.pending.size for segment in log.segments[-2:])
         self._weigh(log.unwritten())
         messages_left = resources.max_buffered_messages - (log.last_seq - log.committed)
-        bytes_left = min(resources.max_buffered_size - buffered, resources.max_unwritten - resources.unwritten)
+        bytes_left = resources.max_buffered_size - buffered
+        bytes_left = min(bytes_left, resources.max_unwritten - resources.unwritten)
         # The next commit takes everything along, so it is told again only when that is worth a look.
         untold = min(_UNTOLD_BYTES, bytes_left // _LOOKS, messages_left // _LOOKS)
         self._waiting_acks.extend(self.ingest.hand_over(max(untold, 0)))

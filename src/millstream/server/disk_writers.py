@@ -1,6 +1,7 @@
 """The short way of a commit: threads that need no interpreter, and the loop that hears of their ends.
 
-If ``SyncPace`` allows it, the loop does a thread's work itself, and the commit has ended when ``write`` returns.
+If ``SyncPace`` allows it, the loop does a thread's work itself, and the commit has ended when ``write``
+returns.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class DiskWriters:
                 break
 
     def write(self, job: CommitJob, done: Done) -> bool:
-        """Whether the commit is plain and on its way, or written; `done` is called in a turn when it has ended."""
+        """Tell whether the commit is on its way, or written; `done` is called in a turn when it has ended."""
         plain = job.begin_plain() if self._idle else None
         if plain is None:
             return False
@@ -71,15 +72,14 @@ class DiskWriters:
         self._busy[writer] = job, done
         job.begun(lambda _: self._wait(writer))
         try:
-            writer.begin(*plain, len(self._busy) == 1)  # a crowd goes to the journal, which wants no zeros ahead
+            alone = len(self._busy) == 1  # a crowd goes to the journal, which wants no zeros ahead
+            writer.begin(*plain, alone)
         except OSError:  # it was not begun: that ends as a write that failed, which is tried again
             self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
         return True
 
-    def _write_now(
-        self, job: CommitJob, done: Done, plain: tuple[int, RecordBuffer], pace: SyncPace
-    ) -> None:
-        """Write and sync on the loop's own thread, in the turn that began the commit, which then ends there."""
+    def _write_now(self, job: CommitJob, done: Done, plain: tuple[int, RecordBuffer], pace: SyncPace) -> None:
+        """Write and sync on the loop's thread, in the turn that began the commit; it ends there."""
         writer = self._idle[-1]
         job.begun(_is_written)
         writer.write_now(*plain, True)

@@ -1,16 +1,17 @@
 """Decides whether the event loop writes and syncs a commit itself, instead of handing it to a thread.
 
-To hand it over, a thread has to be woken, and then the loop: a fifth of the time to an acknowledgement on a fast
-disk.  But a sync on the loop holds up all clients, so the loop does it only while nobody notices:
+To hand it over, a thread has to be woken, and then the loop: on a fast disk that takes half as long as the
+sync. But a sync on the loop holds up all clients, so the loop does it only while nobody notices:
 
     one client      nobody else sent anything since the commits before
     fast disk       the last writes took less than 2 ms each, whoever did them
     small commit    so that bytes need no time of their own
     one commit      none is under way, and the step that begins it has begun no other
 
-No disk promises that the next sync is as fast as the last.  After a slow write on the loop, threads write for twenty
-times as long; after one that took 5 ms or more for at least a second, and for twice as long each time, up to a
-minute.  So slow syncs take a twentieth of the loop's time at most, when nobody else asked for it.
+No disk promises that the next sync is as fast as the last. After a slow write on the loop, threads write
+for twenty times as long; after one that took 5 ms or more for at least a second, and for twice as long each
+time, up to a minute. So slow syncs take a twentieth of the loop's time at most, when nobody else asked for
+it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class SyncPace:
         self._good = 0  # writes on the loop since the last stall
 
     def allows(self, size: int) -> bool:
-        """Tell whether the loop may write a commit that begins now; called once for each, if none is under way."""
+        """Tell whether the loop may write a commit that begins now while none is under way."""
         switches, steps = self._served.switches, self._served.steps
         if switches == self._switches and steps != self._steps:
             self._quiet += 1

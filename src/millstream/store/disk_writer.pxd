@@ -39,6 +39,8 @@ cdef long long _BLOCK
 cpdef allocate_ahead(int descriptor, RecordBuffer buffer)
 @cython.locals(disk=DiskFacts)
 cdef bint _has_room(int descriptor) noexcept
+@cython.locals(now=timespec, found="long long")
+cdef long long _now_ns() noexcept nogil
 @cython.locals(end="long long", ahead="long long", file=FileFacts, disk=DiskFacts)
 cdef void _allocate(int descriptor, long long base, long long size, long long room) noexcept nogil
 
@@ -76,9 +78,9 @@ cdef class DiskWriter:
     cdef _ended(self)
     @cython.locals(word="unsigned long long")
     cpdef bint collect(self) except *
-    @cython.locals(now=timespec, began="long long")
+    @cython.locals(began="long long")
     cdef void _write(self) noexcept nogil
     @cython.locals(end=Py_ssize_t, count=Py_ssize_t)
     cdef void _write_and_sync(self) noexcept nogil
-    @cython.locals(written=Py_ssize_t, count=Py_ssize_t, number=int, marked=Py_ssize_t)
+    @cython.locals(written=Py_ssize_t, count=Py_ssize_t, number=int, marked=Py_ssize_t, problem=int)
     cdef int _write_records(self) noexcept nogil

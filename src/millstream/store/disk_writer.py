@@ -11,8 +11,8 @@ system has none):
 ``write_now`` does the same in the thread that calls it, which saves being woken twice and holds up whoever
 else that thread serves.  How long each write took is measured, so that the caller can choose.
 
-Small commits overwrite zeros that were written ahead, so that a sync need not write the size of the file as well: a
-quarter of its time (see ``fill``).  For larger ones, blocks of the file are allocated ahead.
+Small commits overwrite zeros that were written ahead, so that a sync need not write the size of the file as
+well: a quarter of its time (see ``fill``).  For larger ones, blocks of the file are allocated ahead.
 
 One write at a time.  Only for bytes at the end of a file that is there; whatever else a commit may have to
 do is ``Commit.run``'s.  Uncompiled it is an ordinary thread that does the same.
@@ -104,6 +104,15 @@ def _channel() -> tuple[int, int]:
         both = os.eventfd(0)
         return both, both
     return os.pipe()
+
+
+def _now_ns() -> int:
+    now: Any
+    if cython.compiled:
+        clock_gettime(CLOCK_MONOTONIC, cython.address(now))  # noqa: F821
+        found: int = now.tv_sec * _SECOND_NS + now.tv_nsec  # noqa: F821
+        return found
+    return time.monotonic_ns()
 
 
 class DiskWriter:
@@ -243,17 +252,9 @@ class DiskWriter:
 
     def _write(self) -> None:
         """Write and sync, and note how long that took."""
-        if cython.compiled:
-            now: Any
-            clock_gettime(CLOCK_MONOTONIC, cython.address(now))
-            began = now.tv_sec * _SECOND_NS + now.tv_nsec
-            self._write_and_sync()
-            clock_gettime(CLOCK_MONOTONIC, cython.address(now))
-            self.took_ns = now.tv_sec * _SECOND_NS + now.tv_nsec - began
-        else:
-            began = time.monotonic_ns()
-            self._write_and_sync()
-            self.took_ns = time.monotonic_ns() - began
+        began = _now_ns()
+        self._write_and_sync()
+        self.took_ns = _now_ns() - began
 
     def _write_and_sync(self) -> None:
         self.failed_write = self.failed_sync = 0
@@ -298,7 +299,7 @@ class DiskWriter:
                 self.failed_sync = error.errno or 0
 
     def _write_records(self) -> int:
-        """Write records and end mark, the end of the records in one piece with the mark; the error number, or 0."""
+        """Write records and end mark, the last records in one piece with it; returns an error number, or 0."""
         if cython.compiled:
             written = 0
             while written < self._size + self._mark_size:
@@ -318,5 +319,6 @@ class DiskWriter:
                 if count >= 0:
                     written += count
                 elif errno != EINTR:
-                    return errno
+                    problem: int = errno
+                    return problem
         return 0

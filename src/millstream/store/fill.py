@@ -1,10 +1,10 @@
 """How far a file is filled with zeros ahead of its records, and how its end is found again.
 
-A sync of a file that grows has to write its new size as well, with the journal of the file system.  So zeros are
-written behind the records of the active segment, some at a time, and small commits that follow overwrite them.
-While zeros lie behind the records, an **end mark** (``record.end_mark``) stands between them: it begins where the
-next record will, and is written in one piece with the records before it.  So zeros that a disk left in the place of
-records are told from zeros that were written ahead.
+A sync of a file that grows has to write its new size as well, with the journal of the file system. So zeros
+are written behind the records of the active segment, some at a time, and small commits that follow
+overwrite them. While zeros lie behind the records, an **end mark** (``record.end_mark``) stands between
+them: it begins where the next record will, and is written in one piece with the records before it. So zeros
+that a disk left in the place of records are told from zeros that were written ahead.
 
 Whoever writes without an end mark cuts the zeros off first (``RealFile.unfill``).
 """
@@ -42,12 +42,12 @@ def plan(buffer: RecordBuffer, *, fill: bool) -> tuple[int, bytes]:
 
 
 def may_be_filled(size: int, segment_size: int) -> bool:
-    """Tell whether a file of this size may have been filled: up to a page, or to where its segment is full."""
+    """Tell whether a file may have been filled: it ends with a page, or where its segment is full."""
     return size % PAGE == 0 or size == segment_size
 
 
 def is_filled(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether zeros behind a record that ends at `at` were written ahead, and their end mark did not finish."""
+    """Tell whether zeros behind a record that ends at `at` were written ahead, but not yet marked."""
     mark = end_mark(seq, at).rstrip(b"\0")
     rest = data[at:].rstrip(b"\0")
     here = -at % SECTOR  # bytes that are in the same sector as the record
@@ -55,9 +55,9 @@ def is_filled(data: bytes, at: int, seq: int) -> bool:
 
 
 def is_unfinished(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether the record at `at` was not written to its end, where there are zeros that were written ahead.
+    """Tell whether the record at `at` was not written to its end, where zeros were written ahead.
 
-    `seq` is the sequence that is expected.  Only if no end mark is behind it: that was written together with it.
+    `seq` is the sequence that is expected.  Call it only if no end mark is behind: that was written with it.
     """
     written = len(data.rstrip(b"\0"))
     here = -at % SECTOR  # bytes in the sector where the record begins

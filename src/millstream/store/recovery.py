@@ -267,8 +267,7 @@ class Recovery:
             return
         next_seq = _seq_in_last_mark(data, found.end)
         if not next_seq and (
-            _is_torn(data, found.end, expected)
-            or (with_zeros and is_unfinished(data, found.end, expected))
+            _is_torn(data, found.end, expected) or (with_zeros and is_unfinished(data, found.end, expected))
         ):
             path = segment_path(self._folder, segment.number)
             _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)

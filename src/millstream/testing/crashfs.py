@@ -135,7 +135,7 @@ class CrashFile:
         self._path = path
         self._inode = inode
         self._open = True
-        self._end = self.filled = len(inode.data)  # as a ``RealFile``: where records end, and zeros behind them
+        self._end = self.filled = len(inode.data)  # where records end, and zeros behind them
         self.path = path
 
     def append(self, data: bytes | memoryview) -> None:
