@@ -5,7 +5,7 @@ sync. But a sync on the loop holds up all clients, so the loop does it only whil
 
     one client      nobody else sent anything since the commits before
     fast disk       the last writes took less than 2 ms each, whoever did them
-    small commit    so that bytes need no time of their own
+    small commits   a client that sends much gains more if the next commit gathers meanwhile
     one commit      none is under way, and the step that begins it has begun no other
 
 No disk promises that the next sync is as fast as the last. After a slow write on the loop, threads write
@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-MOST_BYTES: Final = 16 * 1024
+MOST_BYTES: Final = 32 * 1024
 FAST_NS: Final = 2_000_000
 STALL_NS: Final = 5_000_000  # that nobody should be held up for
 FAST_WRITES: Final = 8  # in a row, before the loop writes itself
 _NAME: Final = "sync on the loop"
 _SECOND_NS: Final = 1_000_000_000
-QUIET_COMMITS: Final = 8  # in a row during which one client was served
+QUIET_COMMITS: Final = 8  # in a row that were small, and during which one client was served
 PAUSE_FACTOR: Final = 20  # how much longer than a slow write the loop then leaves writes to threads
 STALL_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 64.0
@@ -71,7 +71,7 @@ class SyncPace:
     def allows(self, size: int) -> bool:
         """Tell whether the loop may write a commit that begins now while none is under way."""
         switches, steps = self._served.switches, self._served.steps
-        if switches == self._switches and steps != self._steps:
+        if switches == self._switches and steps != self._steps and size <= MOST_BYTES:
             self._quiet += 1
         else:
             self._quiet = 0
@@ -79,7 +79,6 @@ class SyncPace:
         return (
             self._quiet >= QUIET_COMMITS
             and self._fast >= FAST_WRITES
-            and size <= MOST_BYTES
             and self._now() >= self._paused_until
         )
 

@@ -299,7 +299,7 @@ class DiskWriter:
                 self.failed_sync = error.errno or 0
 
     def _write_records(self) -> int:
-        """Write records and end mark, the last records in one piece with it; returns an error number, or 0."""
+        """Write records and end mark, the last records together with it; returns an error number, or 0."""
         if cython.compiled:
             written = 0
             while written < self._size + self._mark_size:

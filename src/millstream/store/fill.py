@@ -15,7 +15,7 @@ from typing import Final
 
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind, RecordBuffer, end_mark
 
-SMALL_COMMIT = 16 * 1024  # bytes; larger ones let the file grow
+SMALL_COMMIT = 32 * 1024  # bytes; larger ones let the file grow
 LEAST_AHEAD = 16 * 1024
 MOST_AHEAD = 64 * 1024
 PAGE = 4096  # written at a time: the system keeps what is written at once together, and syncs it so

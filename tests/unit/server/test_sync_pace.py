@@ -66,9 +66,10 @@ def test_a_disk_that_is_slow_is_always_left_to_threads(loop: Loop) -> None:
     assert not any(loop.commit(FAST_NS) for _ in range(1000))
 
 
-def test_a_large_commit_is_left_to_a_thread(loop: Loop) -> None:
+def test_a_large_commit_is_left_to_a_thread_and_so_are_some_behind_it(loop: Loop) -> None:
     loop.settle()
     assert not loop.commit(size=MOST_BYTES + 1)
+    assert not any(loop.commit(size=MOST_BYTES) for _ in range(QUIET_COMMITS - 1))
     assert loop.commit(size=MOST_BYTES)
 
 
@@ -104,8 +105,8 @@ def test_a_slow_write_on_the_loop_is_followed_by_many_times_as_long_without(loop
 
 def test_a_slow_write_of_a_thread_makes_the_disk_prove_itself_again(loop: Loop) -> None:
     loop.settle()
-    assert not loop.commit(FAST_NS, size=MOST_BYTES + 1)
-    assert not any(loop.commit() for _ in range(FAST_WRITES))
+    assert not loop.commit(FAST_NS, switches=1)
+    assert not any(loop.commit() for _ in range(max(FAST_WRITES, QUIET_COMMITS - 1)))
     assert loop.commit()
 
 
