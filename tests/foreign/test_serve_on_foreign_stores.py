@@ -209,7 +209,7 @@ def test_a_mark_that_a_crash_cut_off_is_written_again(size: int, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format": "millstream store", "version": 2}', "a store of version 2"),
+        ('{"format": "millstream store", "version": 3}', "a store of version 3"),
         ('{"format": "something", "version": 1}', "not the mark of a store"),
         ("", "not the mark of a store"),
         ("[" * 4000, "not the mark of a store"),
@@ -223,6 +223,17 @@ async def test_a_mark_that_is_not_of_this_version_is_refused(text: str, message:
     with pytest.raises(ForeignStore, match=message):
         claim(str(tmp_path))
     assert photograph(tmp_path) == before
+
+
+async def test_a_store_whose_commit_journal_is_gone_starts_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _store_with_a_stream(tmp_path)
+    store_folder.mark_journaled(str(tmp_path / "jetstream"), journaled=True)
+    assert json.loads((tmp_path / "jetstream" / MARK).read_text())["version"] == 2
+    async with millstream.Server(port=-1, store_dir=tmp_path):
+        assert "had a commit journal, which is not there" in caplog.text
+        assert json.loads((tmp_path / "jetstream" / MARK).read_text())["version"] == 1
 
 
 async def test_a_store_that_was_copied_without_its_mark_is_marked_again(

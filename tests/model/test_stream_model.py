@@ -34,7 +34,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.store.log import DEFAULT_SEGMENT_SIZE
 from millstream.store.record import Record
-from millstream.store.recovery import open_log
+from millstream.store.recovery import new_log, open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 from millstream.testing.fake_world import FakeWorld
 
@@ -411,6 +411,7 @@ def run(machine: type[StreamMachine], examples: int, steps: int) -> None:
 
 def with_segments(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=size))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=size))
 
 
 @pytest.mark.parametrize("segment_size", [DEFAULT_SEGMENT_SIZE, 250])

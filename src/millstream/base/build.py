@@ -40,6 +40,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.record",
     "millstream.store.positioned",
     "millstream.store.disk_writer",
+    "millstream.store.journal_writer",
     "millstream.store.numbers",
     "millstream.store.index",
     "millstream.store.subject_list",

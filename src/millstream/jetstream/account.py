@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
@@ -16,7 +16,9 @@ from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.committer import Committer
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
+from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
@@ -55,6 +57,7 @@ class AccountJetStream:
         sync_interval_s: float | None = None,
         resources: Resources | None = None,
         advisories: Advisories | None = None,
+        start_threads: int = 1,
     ) -> None:
         self.name = name
         self.world = world
@@ -71,13 +74,19 @@ class AccountJetStream:
         self.api_total = 0
         self.api_errors = 0
         self._fs = fs
+        self._start_threads = start_threads
         self._memory = MemoryFileSystem()
         self._folder = folder
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
+        # Sums over all streams; each changes them when it commits or changes (``count``).
         self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self.consumers = 0
+        self._configs = StreamConfigs()
+        self._followers: dict[Stream, None] = {}  # mirrors, and streams that have sources
 
     # -- streams ----------------------------------------------------------------------------------
 
@@ -89,61 +98,82 @@ class AccountJetStream:
 
     def add(self, config: StreamConfig) -> Stream:
         """Create a stream from a configuration that was checked; it is on disk when this returns."""
+        stream = self.begin(config)
+        self.committer.wait(stream)
+        if stream.failure is not None:
+            raise stream.failure
+        return stream
+
+    def begin(self, config: StreamConfig) -> Stream:
+        """Create a stream that takes messages at once; a worker makes its folder before its first commit.
+
+        If that fails, the stream is gone, and whoever waits for it (``Stream.after_outcome``) gets the error.
+        """
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
-        if config.storage is StorageType.MEMORY:
-            log = self._open_log(config, self._stream_folder(config.name))
-        else:
-            log = self._create(config, meta.StreamMeta(config=config, created=Time(created)))
-        stream = parts.Stream(self, config, created, log, sync=self._sync)
+        fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
+        folder = f"{self._stream_folder(config.name)}/log"
+        log = parts.new_log(fs, folder, first_seq=max(config.first_seq, 1))
+        stream = parts.Stream(self, config, created, log, sync=self._sync, identity=nuid())
         self.streams[config.name] = stream
         try:
+            self._note(stream)
             stream.start()
+            if not stream.in_memory:
+                self.committer.create(
+                    stream,
+                    lambda: self._make_folder(config, _meta_of(stream, config)),
+                    lambda error: self._creation_failed(stream, error),
+                )
         except Exception:
             self._undo_start(stream)
-            if not stream.in_memory:
-                self._fs.remove_ours(self._stream_folder(config.name), STREAM)
             raise
-        for other in self.streams.values():
-            other.inflows.appeared(config.name)
+        self._appeared(config.name)
         return stream
 
-    def _create(self, config: StreamConfig, found: meta.StreamMeta) -> Log:
-        """Build the folder of a new stream, and give it its name when it is whole."""
-        staging = self.stage(config, nuid())
+    def _appeared(self, name: str) -> None:
+        for other in list(self._followers):
+            other.inflows.appeared(name)
+
+    def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
+        """Build the folder of a new stream, and give it its name when it is whole; runs in a worker."""
+        staging = self.stage(config, found.id)
         try:
             meta.make_folder(self._fs, staging.folder)
-            staging.log = log = self._open_log(config, staging.folder)
             meta.create(self._fs, staging.folder, found)
             staging.switch()
         except StoreError:
             with contextlib.suppress(StoreError):  # then the next start does it
                 staging.remove()
             raise
-        return log
 
-    def configs(self) -> dict[str, StreamConfig]:
-        return {name: stream.config for name, stream in self.streams.items()}
+    def _creation_failed(self, stream: Stream, error: Exception) -> None:
+        _log.error("account %s: stream %s is not created: %s", self.name, stream.name, error)
+        self._undo_start(stream)
+        stream.refuse_waiting(error)
+
+    def configs(self) -> StreamConfigs:
+        return self._configs
 
     def stage(self, config: StreamConfig, number: str) -> Staging:
         """A place to build a stream that is being created or restored; `number` is its own."""
         folder = f"{self._staged}/{number}"
         return parts.Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
-    def build(self, config: StreamConfig, created_ns: int, log: Log) -> Stream:
+    def build(self, config: StreamConfig, created_ns: int, log: Log, identity: str) -> Stream:
         """A stream that does not work yet."""
-        return parts.Stream(self, config, created_ns, log, sync=self._sync)
+        return parts.Stream(self, config, created_ns, log, sync=self._sync, identity=identity)
 
     def take_in(self, stream: Stream) -> None:
         """A stream that is whole and on disk begins to work."""
         self.streams[stream.name] = stream
-        self.count(stream)
+        self._note(stream)
+        self._name_journal(stream)
         stream.start()
         if stream.log.uncommitted:
             self.committer.dirty(stream)
-        for other in self.streams.values():
-            other.inflows.appeared(stream.name)
+        self._appeared(stream.name)
 
     def set_aside(self, name: str) -> None:
         """Make room for a stream that is restored in the place of one that could not be started."""
@@ -166,6 +196,9 @@ class AccountJetStream:
         It is written first: limits that remove messages must not outlive a disk that did not take them.
         """
         before = stream.config
+        self.committer.wait(stream)  # a new stream may have no folder yet
+        if stream.failure is not None and stream.name not in self.streams:
+            raise stream.failure
         self._write_config(stream, config)
         try:
             self._apply(stream, before, config)
@@ -176,17 +209,19 @@ class AccountJetStream:
 
     def _write_config(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:
-            found = meta.StreamMeta(config=config, created=Time(stream.created_ns))
-            meta.write(self._fs, self._stream_folder(stream.name), found)
+            meta.write(self._fs, self._stream_folder(stream.name), _meta_of(stream, config))
 
     def _apply(self, stream: Stream, before: StreamConfig, config: StreamConfig) -> None:
         stream.configure(config)
+        self._note(stream)
         if before.subjects != config.subjects:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
         """Remove a stream: it does not come back when this returns, and its files go in the background."""
         self.committer.wait(stream)
+        if self.streams.get(stream.name) is not stream:
+            return  # it could not be created
         if stream.consumers.journal is not None:
             self.committer.wait(stream.consumers.journal)
         grave = "" if stream.in_memory else self._bury(stream.name)
@@ -194,7 +229,7 @@ class AccountJetStream:
         stream.consumers.abandon()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0)
+        self._unnote(stream)
         stream.log.close()
         stream.log.free(stream.log.index.clear())
         if stream.in_memory:
@@ -253,8 +288,11 @@ class AccountJetStream:
 
         self.world.run_in_worker(remove, ended)
 
-    def recover(self) -> None:
-        """Start the streams that are on disk."""
+    def recover(self, unreplayed: Mapping[str, StoreError] | None = None) -> None:
+        """Start the streams that are on disk, but not those that may miss what a commit journal has.
+
+        `unreplayed` has those by their folders.
+        """
         for name in self._fs.folders(self._staged):  # it did not come to its end
             self._remove_later(f"{self._staged}/{name}")
         names, graves = self._fs.folders(f"{self._folder}/streams"), self._fs.folders(self._graves)
@@ -262,10 +300,14 @@ class AccountJetStream:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._remove_later(f"{self._graves}/{name}")
+        # Folders without a file of ours are no streams, and left alone.
+        names = [name for name in names if self._is_stream(name)]
+        synced = sync_streams(self._fs, [self._stream_folder(name) for name in names], self._start_threads)
         for name in names:
             try:
-                if self._has_files(self._stream_folder(name)):
-                    self._recover_one(name)  # other folders are no streams, and left alone
+                if unreplayed and self._stream_folder(name) in unreplayed:
+                    raise unreplayed[self._stream_folder(name)]
+                self._recover_one(name, synced=self._stream_folder(name) in synced)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)
                 self._give_up(name, client_text(error))
@@ -273,10 +315,19 @@ class AccountJetStream:
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
 
+    def _is_stream(self, name: str) -> bool:
+        try:
+            return self._has_files(self._stream_folder(name))
+        except StoreError as error:
+            _log.error("account %s: stream %s: %s", self.name, name, error)
+            self._give_up(name, client_text(error))
+            return False
+
     def _has_files(self, folder: str) -> bool:
         """Tell whether a folder has a file of ours."""
-        names = [*self._fs.list(folder), *(f"log/{each}" for each in self._fs.list(f"{folder}/log"))]
-        return any(map(STREAM.is_file, names))
+        if any(map(STREAM.is_file, self._fs.list(folder))):
+            return True
+        return any(STREAM.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason
@@ -289,21 +340,20 @@ class AccountJetStream:
         except StoreError as error:
             _log.error("account %s: %s", self.name, error)
 
-    def _recover_one(self, name: str) -> None:
-        self._sync_folder(self._stream_folder(name))
+    def _recover_one(self, name: str, *, synced: bool) -> None:
         found = meta.read(self._fs, self._stream_folder(name))
         if found.config.name != name:
             raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
         if not parts.valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
-        log = self._open_log(found.config, self._stream_folder(name))
-        stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync)
+        log = self._open_log(found.config, self._stream_folder(name), synced=synced)
+        stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
-            stream.consumers.recover(self.open_consumer_journal(stream))
+            stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
         stream.inflows.recover(self._fs, self._stream_folder(name))
         self.streams[name] = stream
-        self.count(stream)
+        self._note(stream)
         try:
             stream.start()
         except Exception:
@@ -319,12 +369,11 @@ class AccountJetStream:
                 stop()
         del self.streams[stream.name]
         self.committer.forget(stream)
-        self._count_as(stream, 0)
+        self._unnote(stream)
         stream.log.close()
 
-    def _open_log(self, config: StreamConfig, folder: str) -> Log:
-        fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
-        log = parts.open_log(fs, f"{folder}/log", first_seq=max(config.first_seq, 1))
+    def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
+        log = parts.open_log(self._fs, f"{folder}/log", first_seq=max(config.first_seq, 1), synced=synced)
         parts.discard_torn(log)
         return log
 
@@ -334,12 +383,22 @@ class AccountJetStream:
     def _journal_folder(self, name: str) -> str:
         return f"{self._stream_folder(name)}/consumers"
 
-    def open_consumer_journal(self, stream: Stream) -> Journal:
-        """Where a stream's consumers are kept."""
-        return self.open_journal(self._journal_folder(stream.name))
+    def open_consumer_journal(self, stream: Stream, *, synced: bool = False) -> Journal:
+        """Where a stream's consumers are kept; `synced`: what is there is durable."""
+        journal = self.open_journal(self._journal_folder(stream.name), synced=synced)
+        journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
+        return journal
 
-    def open_journal(self, folder: str) -> Journal:
-        return parts.Journal(self._fs, folder, self.committer, self.world, sync=self._sync)
+    def open_journal(self, folder: str, *, synced: bool = False) -> Journal:
+        return parts.Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
+
+    def _name_journal(self, stream: Stream) -> None:
+        if stream.consumers.journal is not None:
+            stream.consumers.journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
+
+    def journal_key(self, stream: str, log: str, identity: str) -> bytes:
+        """What the commit journal calls a log of a stream (``store.commit_journal``)."""
+        return f"{self.name}/streams/{stream}/{log}\0{identity}".encode()
 
     def before_commit(self, stream: Stream) -> Callable[[], None] | None:
         """What must be on disk before the next commit of a stream is."""
@@ -347,8 +406,13 @@ class AccountJetStream:
             return None
         return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
 
-    def stop(self) -> None:
-        """Take nothing more and make everything durable."""
+    def stop(self, *, server_stops: bool = False) -> None:
+        """Take nothing more and make everything durable.
+
+        `server_stops`: what the commit journal vouches for is synced when that is closed, all at once.
+        """
+        self.committer.stopping = True
+        self.committer.leaves_to_journal = server_stops
         for stream in self.streams.values():
             guard.alone(f"stopping stream {stream.name}", stream.stop)
             try:
@@ -385,13 +449,33 @@ class AccountJetStream:
 
     def count(self, stream: Stream) -> None:
         """Bring what is known of the use of storage up to date with one stream."""
-        self._count_as(stream, stream.bytes())
+        self._count_as(stream, stream.bytes(), stream.reserved)
 
-    def _count_as(self, stream: Stream, size: int) -> None:
+    def _note(self, stream: Stream) -> None:
+        """A stream is there, or has another configuration."""
+        config = stream.config
+        self._count_as(stream, stream.bytes(), max(config.max_bytes, 0))
+        self._configs.put(config)
+        if config.mirror is not None or config.sources:
+            self._followers[stream] = None
+        else:
+            self._followers.pop(stream, None)
+
+    def _unnote(self, stream: Stream) -> None:
+        self._count_as(stream, 0, 0)
+        self._configs.discard(stream.name)
+        self._followers.pop(stream, None)
+
+    def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
+        storage = stream.config.storage
         change = size - stream.counted
-        stream.counted = size
-        self._used[stream.config.storage] += change
-        self.resources.count(stream.config.storage, change)
+        if change:
+            stream.counted = size
+            self._used[storage] += change
+            self.resources.count(storage, change)
+        if reserved != stream.reserved:
+            self._reserved[storage] += reserved - stream.reserved
+            stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
         """Bytes of all streams.  What no commit has ended for may be left out."""
@@ -432,11 +516,7 @@ class AccountJetStream:
             raise ApiError(Err.INSUFFICIENT_RESOURCES)
 
     def reserved(self, storage: StorageType) -> int:
-        return sum(
-            max(stream.config.max_bytes, 0)
-            for stream in self.streams.values()
-            if stream.config.storage is storage
-        )
+        return self._reserved[storage]
 
     def stream_limits(self) -> StreamLimits:
         """What bounds the configuration of a stream here."""
@@ -458,7 +538,7 @@ class AccountJetStream:
             reserved_memory=self.reserved(StorageType.MEMORY),
             reserved_storage=self.reserved(StorageType.FILE),
             streams=len(self.streams),
-            consumers=sum(stream.consumer_count for stream in self.streams.values()),
+            consumers=self.consumers,
             limits=AccountLimits(
                 max_memory=limits.max_memory,
                 max_storage=limits.max_store,
@@ -472,3 +552,7 @@ class AccountJetStream:
             domain=self.domain,
             api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
         )
+
+
+def _meta_of(stream: Stream, config: StreamConfig) -> meta.StreamMeta:
+    return meta.StreamMeta(config=config, created=Time(stream.created_ns), id=stream.identity)

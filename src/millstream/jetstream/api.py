@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.archive.api import ArchiveApi
     from millstream.jetstream.consumers import api as consumers_api
     from millstream.jetstream.ports import World
+    from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -93,6 +94,7 @@ _READING: Final = frozenset(
 )
 # nats-server does not count it as an error that there was nothing to delete.
 _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
+_CREATE: Final = "STREAM.CREATE.*"
 _RESET: Final = "CONSUMER.RESET.*.*"
 _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
 _CREATING_CONSUMERS: Final = frozenset(
@@ -182,11 +184,17 @@ class Api:
         if not endpoint:
             return
         call = _Call(endpoint, kind_of(endpoint), name, subject, request)
-        stream = self._account.streams.get(name.partition(".")[0]) if endpoint in _READING else None
-        if stream is not None and stream.failure is None and stream.log.last_seq > stream.log.committed:
+        stream = self._account.streams.get(name.partition(".")[0])
+        if stream is not None and self._must_wait(endpoint, stream):
             self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
         else:
             self._answer(call, lambda: self._handle(call))
+
+    def _must_wait(self, endpoint: str, stream: Stream) -> bool:
+        """Tell whether a request needs what the next commit of the stream makes durable."""
+        if endpoint != _CREATE and self._account.committer.creates(stream):
+            return True
+        return endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed
 
     def _handle(self, call: _Call) -> Answer:
         of_consumers = self._of_consumers.get(call.endpoint)

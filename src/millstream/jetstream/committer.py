@@ -4,14 +4,19 @@ A stream that has something to commit says so with ``dirty``.  When the input at
 each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
 when the commit has ended are publishers answered and readers told.
 
+While the commit journal has enough for its next batch, streams wait with their commits: what they gather
+meanwhile goes with the same one.  Those that commit all the time take turns with those that had nothing.
+
 Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
 commits sync everything that was written since the last time.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.base import guard
@@ -19,15 +24,18 @@ from millstream.jetstream.compactor import Compactor
 from millstream.jetstream.eraser import Eraser
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.worker_job import WorkerJob
+from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, World
-    from millstream.store.commit import Commit
+    from millstream.jetstream.ports import Cancel, CommitJob, World
+    from millstream.store.commit import Commit, Journaled
     from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.jetstream")
 
+_STARTS_AT_ONCE: Final = 256  # commits that are begun before others have their turn
+_LONGEST_STEP_NS: Final = 1_500_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
@@ -36,6 +44,7 @@ class Committing(Protocol):
 
     log: Log
     in_memory: bool
+    journal_key: bytes  # what the commit journal calls its log; empty: it is never used
     sync: bool  # whether a commit is only done when it is on disk
 
     def commit_begins(self) -> None:
@@ -59,17 +68,34 @@ class Committing(Protocol):
 class _Running(WorkerJob):
     """A commit on its way through a worker."""
 
-    def __init__(self, commit: Commit, before: Callable[[], None] | None, *, sync: bool) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        stream: Committing,
+        commit: Commit,
+        before: Callable[[], None] | None,
+        *,
+        sync: bool,
+        overdue: bool,
+        follows: bool,
+    ) -> None:
         super().__init__(self._write)
         self.commit = commit
+        self._committer = committer
+        self._stream = stream
         self._before = before
         self._sync = sync
-        self._wait: Callable[[], None] | None = None  # for the plain write that is under way
+        self.follows = follows
+        self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
+        self._wait: Callable[[CommitJob], None] | None = None  # for the plain write that is under way
 
     def _write(self) -> None:
         if self._before is not None:
             self._before()
         self.commit.run(sync=self._sync)
+
+    def ended(self, error: Exception | None) -> None:
+        self._committer._ended(self._stream, self, error)
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
         """See ``CommitJob``."""
@@ -77,7 +103,7 @@ class _Running(WorkerJob):
             return None
         return self.commit.begin_plain()
 
-    def begun(self, wait: Callable[[], None]) -> None:
+    def begun(self, wait: Callable[[CommitJob], None]) -> None:
         """See ``CommitJob``."""
         self.take()
         self._wait = wait
@@ -87,10 +113,61 @@ class _Running(WorkerJob):
         self._wait = None
         self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
 
+    @property
+    def size(self) -> int:
+        """Of the first file, which is all that a journal writes."""
+        return self.commit.parts[0][1].size if self.commit.parts else 0
+
+    def begin_journaled(self) -> Journaled | None:
+        """See ``CommitJob``."""
+        try:
+            return self.commit.begin_journaled()
+        except StoreError:
+            return None  # the other way tells why
+
+    @property
+    def vouched(self) -> _Vouched:
+        """See ``CommitJob``."""
+        return self._committer.vouched(self._stream)
+
+    def turned_down(self) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.give_back()
+
+    def journaled_ended(self) -> None:
+        """See ``CommitJob``."""
+        self._wait = None
+        self.end(self.commit.journaled_ended)
+
     def finish(self) -> None:
         if self._wait is not None:
-            self._wait()
+            self._wait(self)
         super().finish()
+
+
+class _Vouched:
+    """A stream whose files are not synced; kept as long as the stream is there."""
+
+    def __init__(self, committer: Committer, stream: Committing) -> None:
+        self._committer = committer
+        self._stream = stream
+
+    def was_synced(self) -> None:
+        """See ``Vouched``."""
+        self._stream.log.was_synced()
+
+    def sync_soon(self) -> None:
+        """See ``Vouched``."""
+        self._committer.sync_soon(self._stream)
+
+
+class _Creating(WorkerJob):
+    """A stream whose folder is being made."""
+
+    def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        super().__init__(work)
+        self.failed = failed
 
 
 class Committer:
@@ -103,11 +180,19 @@ class Committer:
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
         self._dirty: dict[Committing, None] = {}
         self._running: dict[Committing, _Running] = {}
+        self._creating: dict[Committing, _Creating] = {}  # their commits wait
         self._again: set[Committing] = set()  # became dirty while a commit was under way
+        # They wait until the commit journal has room: those that had nothing to commit, and the others.
+        self._fresh: dict[Committing, None] = {}
+        self._following: dict[Committing, None] = {}
+        self._asked_for_room = False
+        self._vouched: dict[Committing, _Vouched] = {}  # what the commit journal knows of them
         self._planned = False
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
+        self.stopping = False  # streams that are forgotten now stay on disk
+        self.leaves_to_journal = False  # it syncs what it vouches for when it is closed
         self._untidy: dict[Committing, str] = {}  # why the last commit left something to do; empty if nothing
         self.compactor = Compactor(world, self.dirty)
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
@@ -119,8 +204,44 @@ class Committer:
             self._planned = True
             self._world.call_soon(self._run)
 
+    def create(
+        self, stream: Committing, work: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Do `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
+        creating = _Creating(work, failed)
+        self._creating[stream] = creating
+        self.dirty(stream)  # whoever waits for a commit waits for the folder
+        try:
+            self._world.run_in_worker(creating.run, lambda _: self._created(stream, creating))
+        except Exception:  # no thread can be had
+            creating.run()
+            self._created(stream, creating)
+
+    def creates(self, stream: Committing) -> bool:
+        """Tell whether the stream's folder is not made yet."""
+        return stream in self._creating
+
+    def _created(self, stream: Committing, creating: _Creating) -> None:
+        if creating.settled:
+            return
+        creating.settled = True
+        self._creating.pop(stream, None)
+        again = stream in self._again
+        self._again.discard(stream)
+        if creating.error is not None:
+            creating.failed(creating.error)
+        elif again:
+            self.dirty(stream)
+
     def wait(self, stream: Committing) -> None:
-        """Return when no commit of this stream is being written; its end is dealt with later."""
+        """Return when the stream is created, and no commit of it is being written.
+
+        The end of the commit is dealt with later.
+        """
+        creating = self._creating.get(stream)
+        if creating is not None:
+            creating.finish()
+            self._created(stream, creating)
         running = self._running.get(stream)
         if running is not None:
             running.finish()
@@ -128,25 +249,79 @@ class Committer:
     def forget(self, stream: Committing) -> None:
         """Nothing of this stream is to be written any more; returns when nothing is."""
         self._dirty.pop(stream, None)
+        self._fresh.pop(stream, None)
+        self._following.pop(stream, None)
+        self._vouched.pop(stream, None)
         self._again.discard(stream)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
+        creating = self._creating.pop(stream, None)
+        if creating is not None:
+            creating.finish()
+            creating.settled = True
         running = self._running.pop(stream, None)
         if running is not None:
             running.finish()
             running.settled = True
+        if stream.journal_key and not self.stopping:
+            self._world.journal.synced(stream.journal_key)  # nothing of it is needed any more
         self.compactor.forget(stream)
         self.eraser.forget(stream)
 
     def _run(self) -> None:
+        """Begin commits, some at a time: there may be thousands, and others want their turn."""
         self._planned = False
-        dirty, self._dirty = self._dirty, {}
-        for stream in dirty:
-            guard.alone("beginning a commit", self._start, stream)
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
+            if stream in self._dirty:
+                del self._dirty[stream]
+                guard.alone("beginning a commit", self._start_in_turn, stream)
+                if self._world.steady_ns() > end:  # it made a file, for one thing
+                    break
+        if self._dirty and not self._planned:
+            self._planned = True
+            self._world.call_soon(self._run)
 
-    def _start(self, stream: Committing) -> None:
-        if stream in self._running:
+    def _start_in_turn(self, stream: Committing) -> None:
+        if stream in self._running or not self._has_to_wait(stream):
+            self._fresh.pop(stream, None)
+            self._start(stream)
+        elif stream not in self._following:
+            self._fresh[stream] = None
+
+    def _has_to_wait(self, stream: Committing) -> bool:
+        """Tell whether a commit would only wait in the commit journal; if so, ``_use_room`` begins it."""
+        if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
+            return False
+        stream.commit_waits()
+        self._ask_for_room()
+        return True
+
+    def _ask_for_room(self) -> None:
+        if not self._asked_for_room:
+            self._asked_for_room = True
+            self._world.journal.when_room(self._use_room)
+
+    def _use_room(self) -> None:
+        """Begin commits until the journal has enough of them, some at a time."""
+        self._asked_for_room = False
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        queue, other = self._fresh, self._following
+        while queue or other:
+            if self._world.journal.crowded or self._world.steady_ns() > end:
+                self._ask_for_room()
+                return
+            if queue:
+                stream = next(iter(queue))
+                del queue[stream]
+                follows = queue is self._following
+                guard.alone("beginning a commit", partial(self._start, stream, follows=follows))
+            queue, other = other, queue
+
+    def _start(self, stream: Committing, *, follows: bool = False) -> None:
+        """Begin a commit; `follows`: it gathered while the stream's last one was under way."""
+        if stream in self._running or stream in self._creating:
             self._again.add(stream)
             stream.commit_waits()
             return
@@ -164,19 +339,34 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            self._hand_over(stream, commit, sync=stream.sync or overdue)
+            self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
 
-    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool) -> None:
+    def vouched(self, stream: Committing) -> _Vouched:
+        """Return what the commit journal is to keep of a stream."""
+        found = self._vouched.get(stream)
+        if found is None:
+            found = self._vouched[stream] = _Vouched(self, stream)
+        return found
+
+    def sync_soon(self, stream: Committing) -> None:
+        """Sync what was only written, with the next commit, which is now."""
+        if not self.stopping:
+            self._overdue.add(stream)
+            self.dirty(stream)
+
+    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
         """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
         try:
-            running = _Running(commit, stream.before_commit(), sync=sync)
+            overdue = stream in self._overdue
+            before = stream.before_commit()
+            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, follows=follows)
         except Exception as error:
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
             return
         self._running[stream] = running
         try:
-            self._world.run_commit(running, lambda error: self._ended(stream, running, error))
+            self._world.run_commit(running, running.ended)
         except Exception as error:  # no thread, no descriptor
             self._ended(stream, running, error)
 
@@ -184,13 +374,29 @@ class Committer:
         if running.settled:
             return  # somebody could not wait
         running.error = running.error or error
+        if self._waits_for_journal(stream, running):
+            return
         durable = self._settle(stream, running)
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
         if stream in self._again or (durable and stream.log.uncommitted):
             self._again.discard(stream)
-            self._start(stream)
+            if self._has_to_wait(stream):
+                self._following[stream] = None
+            else:
+                self._start(stream, follows=True)
         if durable:
             stream.commit_ended()
+
+    def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
+        """Put the end of a commit off that has erased content, while the journal has a copy of it."""
+        if running.error is not None or not running.commit.work.overwrites:
+            return False
+        journal, key = self._world.journal, stream.journal_key
+        if not journal.holds(key):
+            return False
+        journal.synced(key)
+        journal.when_released(key, lambda: self._world.call_soon(lambda: self._ended(stream, running, None)))
+        return True
 
     def _settle(self, stream: Committing, running: _Running) -> bool:
         """Whether the commit counts; if so, ``commit_ended`` must follow."""
@@ -210,9 +416,12 @@ class Committer:
         if commit.synced:
             self._overdue.discard(stream)
             self._unsynced.pop(stream, None)
-        else:
+            if stream.journal_key:
+                self._world.journal.synced(stream.journal_key)
+        elif not commit.journaled:
             self._sync_later(stream)
-        self.tidy(stream)
+        if not (commit.only_appends and _is_whole(stream.log)):
+            self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
         """Take what was removed from the stream off the disk, by and by."""
@@ -221,6 +430,8 @@ class Committer:
 
     def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
         """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        if commit.untidy is None and not self._untidy:
+            return
         reason = str(commit.untidy) if commit.untidy is not None else ""
         if reason != self._untidy.get(stream, ""):
             self._untidy[stream] = reason
@@ -229,13 +440,20 @@ class Committer:
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable now and here, for shutdown; StoreError if that fails."""
+        creating = self._creating.get(stream)
+        if creating is not None:
+            creating.finish()
+            self._created(stream, creating)
+            if creating.error is not None:
+                raise creating.error
         running = self._running.get(stream)
         if running is not None:
             running.finish()
             if self._settle(stream, running):
                 stream.commit_ended()
         self._again.discard(stream)
-        commit = stream.log.begin_commit(flush=True)
+        vouched = self.leaves_to_journal and self._world.journal.holds(stream.journal_key)
+        commit = stream.log.begin_commit(flush=not vouched)
         stream.commit_begins()
         if commit is not None:
             before = stream.before_commit()
@@ -271,3 +489,11 @@ class Committer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_whole(log: Log) -> bool:
+    """Tell whether a log has one segment, from which nothing was removed: there is nothing to tidy up."""
+    if len(log.segments) != 1:
+        return False
+    segment = log.segments[0]
+    return segment.live == segment.count

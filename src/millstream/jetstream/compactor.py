@@ -24,6 +24,7 @@ _log = logging.getLogger("millstream.jetstream")
 
 _DELAY_S: Final = 0.25
 _REST_S: Final = 60.0  # after a failure
+_LOOKS_AT_ONCE: Final = 64  # streams that are looked at before others have their turn
 _MOST_RUNNING: Final = 2  # of an account; commits use the same workers
 
 
@@ -62,13 +63,17 @@ class Compactor:
     def _look(self) -> None:
         self._timer = None
         due, self._due = self._due, {}
+        looked = 0
         for stream in due:
             if stream in self._running or stream in self._resting:
                 continue
-            if len(self._running) >= _MOST_RUNNING:
-                self._due[stream] = None  # looked at when one has ended
+            if len(self._running) >= _MOST_RUNNING or looked == _LOOKS_AT_ONCE:
+                self._due[stream] = None  # looked at when one has ended, or others had their turn
             else:
+                looked += 1
                 self._begin(stream)
+        if looked == _LOOKS_AT_ONCE and self._due:
+            self._look_after(0.0)
 
     def _begin(self, stream: Committing) -> None:
         job = self._waiting.pop(stream, None)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.base.budget import BUDGET
 from millstream.base.slices import Pieces
-from millstream.jetstream import store_folder
+from millstream.jetstream import meta, store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.system_api import SystemApi
+from millstream.jsapi.enums import StorageType
+from millstream.store import commit_journal
+from millstream.store.errors import StoreError
 from millstream.store.fs import FolderLock, RealFileSystem
 from millstream.store.reserve import Reserve
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
+_START_THREADS: Final = 8  # that wait for the disk while streams are synced at the start
 _REST: Final = "dropping unused tables"
 _RESERVE_S: Final = 60.0  # between looks whether it is there
 
@@ -61,6 +65,9 @@ class Engine:
         self._fs = RealFileSystem(self._reserve)
         self._system: World | None = None
         self._reserve_timer: Cancel | None = None
+        self.next_journal = 1  # the number of the next commit journal
+        self._unreplayed: dict[str, StoreError] = {}  # by folder: streams that may miss what journals have
+        self._room = 0  # bytes that streams on disk may have, unless the options say how many
 
     @property
     def max_memory(self) -> int:
@@ -70,11 +77,7 @@ class Engine:
 
     @property
     def max_file(self) -> int:
-        if self.options.max_file is not None:
-            return self.options.max_file
-        # What is stored already takes no free space: a full disk must not forbid what is there.
-        disk = os.statvfs(self.folder)
-        return disk.f_bavail * disk.f_frsize * 3 // 4 + _size_of(self.folder)
+        return self._room if self.options.max_file is None else self.options.max_file
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""
@@ -83,6 +86,8 @@ class Engine:
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
+        disk = os.statvfs(self.folder)
+        self._room = disk.f_bavail * disk.f_frsize * 3 // 4
         self.resources = Resources(
             max_memory=self.max_memory,
             max_store=self.max_file,
@@ -96,9 +101,44 @@ class Engine:
             self._system = self._make_world(self._system_account)
             self._serve(self._system_account, SystemApi(self._system, self._purge))
         self._fill_reserve()
+        self._replay_journals()
         for name, account_options in self.options.accounts.items():
             self._enable(name, account_options)
+        # What is stored already takes no free space: a full disk must not forbid what is there.
+        self._room += self.resources.used(StorageType.FILE)
+        self.resources.max_store = self.max_file
         self._keep_reserve()
+
+    def _replay_journals(self) -> None:
+        """Give the streams back what the commit journals vouch for, before they are opened."""
+
+        def is_there(log: str, identity: str) -> bool:
+            return meta.identity(self._fs, os.path.dirname(log)) == identity
+
+        there = commit_journal.journals(self._fs, self.folder)
+        if not there and store_folder.is_journaled(self.folder):
+            _log.error(
+                "%s had a commit journal, which is not there: if power went while the last server ran,"
+                " messages of its last seconds may be missing",
+                self.folder,
+            )
+        self.next_journal = max(there, default=0) + 1
+        replayed = commit_journal.replay(self._fs, self.folder, is_there)
+        self._unreplayed = {os.path.dirname(log): error for log, error in replayed.failed.items()}
+        for number in replayed.done:
+            self._fs.remove(commit_journal.journal_path(self.folder, number))
+        if there:
+            self._fs.sync_folder(self.folder)
+        self._mark_without_journals()
+
+    def expect_journals(self) -> None:
+        """Have versions that know nothing of commit journals refuse the store; in any thread."""
+        store_folder.mark_journaled(self.folder, journaled=True)
+
+    def _mark_without_journals(self) -> None:
+        """Let all versions use the store again, if it has no commit journal any more."""
+        if not commit_journal.journals(self._fs, self.folder):
+            store_folder.mark_journaled(self.folder, journaled=False)
 
     def _keep_reserve(self) -> None:
         """Take the room again that removals on a full disk needed, and drop tables that nobody uses."""
@@ -147,9 +187,10 @@ class Engine:
             sync_interval_s=self.options.sync_interval_s,
             resources=self.resources,
             advisories=self._advisories(name, world, self._system),
+            start_threads=_START_THREADS,
         )
         self.accounts[name] = account
-        account.recover()
+        account.recover(self._unreplayed)
         self._serve(
             name,
             Api(
@@ -205,14 +246,17 @@ class Engine:
             system=system,
         )
 
-    def stop(self) -> None:
+    def stop(self, end_work: Callable[[], None] = lambda: None) -> None:
+        """Make everything durable and give up the store; `end_work` ends the threads that write to it."""
         for api in self._apis.values():
             guard.alone("stopping an API", api.stop)
         for account in self.accounts.values():
-            guard.alone(f"stopping account {account.name}", account.stop)
+            guard.alone(f"stopping account {account.name}", partial(account.stop, server_stops=True))
+        guard.alone("ending the work of the store", end_work)
         if self._reserve_timer is not None:
             self._reserve_timer.cancel()
         if self._lock is not None:
+            guard.alone("marking the store", self._mark_without_journals)
             self._lock.release()
             self._lock = None
 
@@ -228,13 +272,3 @@ def _deleting(streams: list[Stream]) -> Pieces[None]:
 def _delete(stream: Stream) -> None:
     stream.account.delete(stream)
     stream.account.advisories.stream_deleted(stream.name)
-
-
-def _size_of(folder: str) -> int:
-    """Bytes of all files in it; those that go meanwhile do not count."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(path, name)).st_size
-    return total

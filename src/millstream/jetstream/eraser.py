@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _LOOKS: Final = 3  # within the bound
+_LOOKS_AT_ONCE: Final = 64  # streams that are looked at before others have their turn
 
 
 class Eraser:
@@ -41,6 +42,7 @@ class Eraser:
         self._dirty = dirty
         self._watched: dict[Committing, None] = {}
         self._late: set[Committing] = set()  # it was told that they are
+        self._left: list[Committing] = []  # that this look has not come to
         self._timer: Cancel | None = None
 
     def watch(self, stream: Committing) -> None:
@@ -48,7 +50,7 @@ class Eraser:
         if stream in self._watched or stream.in_memory:
             return
         self._watched[stream] = None
-        if self._timer is None:
+        if self._timer is None and not self._left:
             self._plan()
 
     def _plan(self) -> None:
@@ -56,7 +58,15 @@ class Eraser:
 
     def _look(self) -> None:
         self._timer = None
-        for stream in list(self._watched):
+        self._left = list(self._watched)
+        self._look_at_some()
+
+    def _look_at_some(self) -> None:
+        """Look at some of the streams: there may be thousands, and others want their turn."""
+        some, self._left = self._left[:_LOOKS_AT_ONCE], self._left[_LOOKS_AT_ONCE:]
+        for stream in some:
+            if stream not in self._watched:
+                continue
             if stream.log.age_removals():
                 self._compactor.hurry(stream)
             elif not stream.log.uncommitted:
@@ -64,7 +74,9 @@ class Eraser:
             if stream.log.uncommitted:
                 self._dirty(stream)
             self._tell_late(stream)
-        if self._watched:
+        if self._left:
+            self._world.call_soon(self._look_at_some)
+        elif self._watched and self._timer is None:
             self._plan()
 
     def _tell_late(self, stream: Committing) -> None:
@@ -86,6 +98,8 @@ class Eraser:
         self._late.discard(stream)
 
     def stop(self) -> None:
+        self._left = []
+        self._watched.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

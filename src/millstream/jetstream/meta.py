@@ -14,7 +14,7 @@ import logging
 import os
 from typing import Final
 
-from millstream.jsapi.codec import JsonError, decode_lenient, encode
+from millstream.jsapi.codec import JsonError, decode_written, encode
 from millstream.jsapi.go_time import Time
 from millstream.jsapi.go_types import Struct, always, always_new
 from millstream.jsapi.json_text import MOST_VALUES
@@ -34,6 +34,7 @@ class StreamMeta(Struct):
 
     config: StreamConfig = always_new(StreamConfig)
     created: Time = always(Time(0))
+    id: str = ""  # of this stream and no other of the same name; older versions gave none
 
 
 def make_folder(fs: FileSystem, folder: str) -> None:
@@ -43,14 +44,21 @@ def make_folder(fs: FileSystem, folder: str) -> None:
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Write both copies for a new stream; they are durable when this returns, the folder's own name is not.
+    """Write both copies for a new stream; the first is durable when this returns, not the folder's name.
 
-    Whoever makes many streams waits for the disk each time: one sync for each copy, one for their names
-    together, and one more when the folder gets its name.
+    Whoever makes many streams waits for the disk each time: one sync for the first copy, one for the names
+    of both, and one more when the folder gets its name.  The system writes the second copy by and by; if
+    power goes before, ``read`` writes it again.
     """
     data = _encoded(meta)
-    for name in (_FIRST, _SECOND):
-        fs.replace(f"{folder}/{name}", data, sync=False)
+    for name in (_SECOND, _FIRST):
+        file = fs.open(f"{folder}/{name}", create=True)
+        try:
+            file.append(data)
+            if name == _FIRST:
+                file.sync()
+        finally:
+            file.close()
     fs.sync_folder(folder)
 
 
@@ -104,9 +112,20 @@ def _decode(data: bytes) -> StreamMeta | None:
     if data[:9] != b"%08x " % crc32c(text):
         return None
     try:
-        return decode_lenient(text, StreamMeta, MOST_VALUES)
+        return decode_written(text, StreamMeta, MOST_VALUES)
     except JsonError:
         return None
+
+
+def identity(fs: FileSystem, folder: str) -> str | None:
+    """The id of the stream in a folder; None if there is no stream, StoreError if nobody can tell."""
+    if not fs.list(folder):
+        return None
+    for name in (_FIRST, _SECOND):
+        meta = _decode(_read(fs, f"{folder}/{name}"))
+        if meta is not None:
+            return meta.id
+    raise StoreError("read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy")
 
 
 def put_away(fs: FileSystem, folder: str, grave: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream as Stream
     from millstream.jetstream.stream_config_limits import StreamLimits as StreamLimits
     from millstream.jetstream.stream_config_values import valid_name as valid_name
+    from millstream.store.recovery import new_log as new_log
     from millstream.store.recovery import open_log as open_log
 
 PLACES: Final = {
@@ -24,6 +25,7 @@ PLACES: Final = {
     "Stream": "millstream.jetstream.stream",
     "StreamLimits": "millstream.jetstream.stream_config_limits",
     "discard_torn": "millstream.jetstream.batch",
+    "new_log": "millstream.store.recovery",
     "open_log": "millstream.store.recovery",
     "restore": "millstream.jetstream.restoring",
     "valid_name": "millstream.jetstream.stream_config_values",

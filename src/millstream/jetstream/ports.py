@@ -17,6 +17,7 @@ from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
+from millstream.store.commit import Journaled
 from millstream.store.record import RecordBuffer
 
 
@@ -40,6 +41,16 @@ class Cancel(Protocol):
     def cancel(self) -> None: ...
 
 
+class Vouched(Protocol):
+    """A log that the commit journal vouches for, because not everything in its files is synced."""
+
+    def sync_soon(self) -> None:
+        """Have everything of the log synced that the journal vouches for."""
+
+    def was_synced(self) -> None:
+        """The journal has synced everything that was written to the log."""
+
+
 class CommitJob(Protocol):
     """A commit to be run in another thread; what is plain may go a shorter way instead."""
 
@@ -48,11 +59,74 @@ class CommitJob(Protocol):
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
         """The open file and the records, if writing them at its end and a sync is all there is to do."""
 
-    def begun(self, wait: Callable[[], None]) -> None:
+    def begun(self, wait: Callable[[CommitJob], None]) -> None:
         """That is under way; whoever cannot wait for its end calls `wait`, which returns after it."""
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
         """With error numbers; 0 if it went well."""
+
+    @property
+    def follows(self) -> bool:
+        """Tell whether it gathered while the last commit of the same log was under way."""
+
+    @property
+    def journal_key(self) -> bytes:
+        """What the commit journal calls the log; empty if the commit has to go another way."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to be written."""
+
+    def begin_journaled(self) -> Journaled | None:
+        """What the commit journal is to write; None if the commit has to go another way."""
+
+    def turned_down(self) -> None:
+        """The commit journal does not write it after all, or could not: ``run`` follows."""
+
+    def journaled_ended(self) -> None:
+        """The commit is durable in the journal, and in the log's own file without a sync."""
+
+    @property
+    def vouched(self) -> Vouched:
+        """The log, which the commit journal vouches for from now on."""
+
+
+class JournalOfCommits(Protocol):
+    """The commit journal, as the committer sees it: it vouches for logs that are not synced."""
+
+    def synced(self, key: bytes) -> None:
+        """Everything of a log is synced; or the log is gone."""
+
+    def holds(self, key: bytes) -> bool:
+        """Tell whether the journal has something of a log."""
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether the journal has enough commits for its next batch."""
+
+    def when_room(self, then: Callable[[], None]) -> None:
+        """Call back, later and once, when the journal is not crowded."""
+
+    def when_released(self, key: bytes, then: Callable[[], None]) -> None:
+        """Call back when the journal has nothing of a log any more; the log takes no commits until then."""
+
+
+class NoJournal:
+    """A world without a commit journal."""
+
+    crowded = False
+
+    def when_room(self, then: Callable[[], None]) -> None:
+        raise AssertionError("nobody waits for what is not there")
+
+    def synced(self, key: bytes) -> None:
+        pass
+
+    def holds(self, key: bytes) -> bool:
+        return False
+
+    def when_released(self, key: bytes, then: Callable[[], None]) -> None:
+        then()
 
 
 class World(Protocol):
@@ -88,6 +162,9 @@ class World(Protocol):
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
         """The same for a commit, as fast as can be: publishers wait for it."""
+
+    @property
+    def journal(self) -> JournalOfCommits: ...
 
     def hold_publisher(self) -> None:
         """Take nothing more from the client whose message this is, until ``release_publishers``."""

@@ -2,9 +2,10 @@
 
     <store_dir>/jetstream/millstream.json     {"format": "millstream store", "version": 1}
 
-The mark is the first thing that is written, into a folder that was empty.  A store is ours if it has the
-mark, holds no streams of nats-server, and has nothing but a file where we would open a file.  Or if it lost
-the mark, by a copy for example, has no other files than ours, and each stream folder has a sound
+The mark is the first thing that is written, into a folder that was empty.  While a store has commit journals
+it is of version 2, so that a Millstream that knows nothing of journals refuses it.  A store is ours if it
+has the mark, holds no streams of nats-server, and has nothing but a file where we would open a file.  Or if
+it lost the mark, by a copy for example, has no other files than ours, and each stream folder has a sound
 ``meta.json``: then it is marked again.  Anything else makes ``claim`` raise ``ForeignStore`` and stays as it
 is.  Other files in a store with a mark, a core dump for example, are named in the log and left alone.
 
@@ -26,7 +27,7 @@ import msgspec
 
 from millstream.base.owned import Owned, few
 from millstream.jetstream import meta
-from millstream.store import reserve
+from millstream.store import commit_journal, reserve
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem, store_error
 
@@ -35,8 +36,12 @@ _log = logging.getLogger("millstream.jetstream")
 MARK: Final = "millstream.json"
 RESERVE: Final = "millstream.reserve"  # room for removals on a full disk (``store.reserve``)
 VERSION: Final = 1
+JOURNALED: Final = 2  # the version of a store with commit journals
 _FORMAT: Final = "millstream store"
-_MARK_TEXT: Final = json.dumps({"format": _FORMAT, "version": VERSION}).encode() + b"\n"
+_MARK_TEXTS: Final = {
+    version: json.dumps({"format": _FORMAT, "version": version}).encode() + b"\n"
+    for version in (VERSION, JOURNALED)
+}
 _MOST_OF_A_MARK: Final = 4096
 
 # Every name in the folder of a stream, also while it is created, restored or deleted.
@@ -98,7 +103,7 @@ def claim(store_dir: str) -> str:
     fs = RealFileSystem()
     fs.make_folder(folder)
     try:
-        marked = _is_marked(folder)
+        marked = _version(folder) > 0
         found = _survey(folder, marked=marked)
     except OSError as error:
         raise store_error("look at", str(error.filename or folder), error) from error
@@ -121,8 +126,24 @@ def claim(store_dir: str) -> str:
             )
         if any(_streams(folder)):
             _log.warning("%s has no %s, but all it holds is Millstream's: it is marked again", folder, MARK)
-        fs.replace(os.path.join(folder, MARK), _MARK_TEXT)
+        has_journals = bool(commit_journal.journals(fs, folder))
+        fs.replace(os.path.join(folder, MARK), _MARK_TEXTS[JOURNALED if has_journals else VERSION])
     return folder
+
+
+def is_journaled(folder: str) -> bool:
+    """Tell whether the mark of a store says that it has commit journals."""
+    try:
+        return _version(folder) == JOURNALED
+    except OSError as error:
+        raise store_error("read", os.path.join(folder, MARK), error) from error
+
+
+def mark_journaled(folder: str, *, journaled: bool) -> None:
+    """Have the mark say whether the store has commit journals, durably; StoreError if that fails."""
+    if is_journaled(folder) != journaled:
+        text = _MARK_TEXTS[JOURNALED if journaled else VERSION]
+        RealFileSystem().replace(os.path.join(folder, MARK), text)
 
 
 def prepare(store_dir: str) -> None:
@@ -193,7 +214,7 @@ def _survey(folder: str, *, marked: bool) -> _Survey:
         if entry.is_dir(follow_symlinks=False):
             if entry.name != _FILE_SYSTEM_S:
                 _survey_account(entry, found)
-        elif entry.name in _ROOT_FILES:
+        elif entry.name in _ROOT_FILES or commit_journal.NAME.fullmatch(entry.name):
             if not _is_root_file(entry):
                 found.impostors.append(entry.name)
         else:
@@ -238,18 +259,23 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
     if entry.name == "lock":
         return entry.stat(follow_symlinks=False).st_size == 0
     if entry.name == f"{MARK}.new":  # a crash came while it was written
-        return _MARK_TEXT.startswith(_beginning(entry.path))
+        beginning = _beginning(entry.path)
+        return any(text.startswith(beginning) for text in _MARK_TEXTS.values())
     if entry.name == RESERVE:
         return entry.stat(follow_symlinks=False).st_size <= reserve.SIZE and not any(_beginning(entry.path))
-    return entry.name == MARK  # which is looked at by ``_is_marked``
+    if commit_journal.NAME.fullmatch(entry.name):
+        beginning = _beginning(entry.path)
+        return beginning.startswith(commit_journal.MAGIC) or not any(beginning)
+    return entry.name == MARK  # which is looked at by ``_version``
 
 
-def _is_marked(folder: str) -> bool:
+def _version(folder: str) -> int:
+    """Return the version that the mark of a store names; 0 if there is none.  OSError, ForeignStore."""
     path = os.path.join(folder, MARK)
     try:
         text = _beginning(path)
     except FileNotFoundError:
-        return False
+        return 0
     try:
         mark = json.loads(text)
     except (ValueError, RecursionError):
@@ -260,13 +286,14 @@ def _is_marked(folder: str) -> bool:
             f"its {MARK} is not the mark of a store",
             "if it was damaged, move it away: a store whose streams are sound is marked again",
         )
-    if mark["version"] != VERSION:
+    version: int = mark["version"]
+    if version not in _MARK_TEXTS:
         raise ForeignStore(
             folder,
-            f"it is a store of version {mark['version']}, and this Millstream knows version {VERSION}",
+            f"it is a store of version {version}, and this Millstream knows up to version {JOURNALED}",
             "use the Millstream that wrote it",
         )
-    return True
+    return version
 
 
 def _beginning(path: str) -> bytes:

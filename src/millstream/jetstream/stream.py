@@ -61,19 +61,29 @@ class Stream:
     """One stream of one account."""
 
     def __init__(
-        self, account: AccountJetStream, config: StreamConfig, created_ns: int, log: Log, *, sync: bool
+        self,
+        account: AccountJetStream,
+        config: StreamConfig,
+        created_ns: int,
+        log: Log,
+        *,
+        sync: bool,
+        identity: str = "",
     ) -> None:
         self.account = account
         self.world = account.world
         self.config = config
         self.created_ns = created_ns
+        self.identity = identity  # no other stream of the same name has it
         self.log = log
         log.closer = self._close_elsewhere
         log.free = self._free_in_slices
         self.in_memory = config.storage is StorageType.MEMORY
+        self.journal_key = b"" if self.in_memory else account.journal_key(config.name, "log", identity)
         self._sync_by_default = sync
         self.sync = sync
         self.counted = 0  # bytes that are in the sums of account and server
+        self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
@@ -281,7 +291,7 @@ class Stream:
         self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
 
     def before_commit(self) -> Callable[[], None] | None:
-        return self.account.before_commit(self)
+        return self.account.before_commit(self) if self.config.sources else None
 
     def commit_waits(self) -> None:
         self._waiting_acks.extend(self.ingest.hand_over())  # so that it tells the next time, too
@@ -332,7 +342,8 @@ class Stream:
         outcome, self._durable_outcome = self._durable_outcome, []
         self.account.count(self)
         self._weigh(self.log.unwritten())
-        guard.alone("telling of damage", self.notice_damage)
+        if len(self.log.losses.damages) != self._damages_told:
+            guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
@@ -343,7 +354,8 @@ class Stream:
         if acks.count:
             self.world.acknowledge(self._ack_start, acks)
         guard.alone("keeping the limits of a stream", self.retention.committed)
-        guard.alone("delivering what was committed", self.consumers.committed)
+        if self.log.gone is not None:  # there are consumers, or some are being made
+            guard.alone("delivering what was committed", self.consumers.committed)
         for callback in after:
             guard.alone("what follows a commit", callback)
         for told in outcome:
@@ -362,6 +374,13 @@ class Stream:
         if self.failure is None:
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
+        self.refuse_waiting(error)
+        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+
+    def refuse_waiting(self, error: Exception) -> None:
+        """Answer everybody who waits for a commit with the error, and take nothing until one succeeds."""
+        if not isinstance(error, StoreError):
+            error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         self.failure = error
         self._weigh(0)  # nothing more is taken
         self._choose_path()
@@ -379,7 +398,6 @@ class Stream:
             if seq > self.log.committed:
                 self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
         self._tell_outcome(error)
-        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 
     def _tell_outcome(self, error: StoreError) -> None:
         outcome = self._committing_outcome + self._outcome

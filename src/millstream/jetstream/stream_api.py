@@ -47,7 +47,7 @@ from millstream.jsapi.responses import (
     StreamPurgeResponse,
     StreamUpdateResponse,
 )
-from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamConfig, StreamInfo
+from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamInfo
 from millstream.store.record import Record
 from millstream.subjects.match import collide
 
@@ -70,20 +70,30 @@ class StreamApi:
 
     # -- configuration ----------------------------------------------------------------------------
 
-    def create(self, name: str, body: bytes) -> StreamCreateResponse:
+    def create(self, name: str, body: bytes) -> StreamCreateResponse | Later:
         request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_new(
             name,
             request.config,
-            self._configs(),
+            self._account.configs(),
             self._account.stream_limits(),
             pedantic=request.pedantic,
             storage_named=stream_config.names_storage(body),
         )
         stream = self._account.streams.get(name)
+        announce = False
         if stream is None:
-            stream = self._account.add(config)
-            self._account.advisories.stream_created(name)
+            stream = self._account.begin(config)
+            announce = True
+        if self._account.committer.creates(stream):
+            return Later(stream, lambda: self._created(stream, announce=announce))
+        return self._created(stream, announce=announce)
+
+    def _created(self, stream: Stream, *, announce: bool) -> StreamCreateResponse:
+        if stream.failure is not None and self._account.streams.get(stream.name) is not stream:
+            raise stream.failure
+        if announce:
+            self._account.advisories.stream_created(stream.name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
     def update(self, name: str, body: bytes) -> Later:
@@ -91,7 +101,7 @@ class StreamApi:
         config = stream_config.check_update(
             name,
             request.config,
-            self._configs(),
+            self._account.configs(),
             self._account.stream_limits(),
             pedantic=request.pedantic,
             consumers=self._consumers_of(name),
@@ -109,9 +119,6 @@ class StreamApi:
     def _consumers_of(self, name: str) -> dict[str, ConsumerConfig]:
         stream = self._account.streams.get(name)
         return {} if stream is None else {each.name: each.config for each in stream.consumers.values()}
-
-    def _configs(self) -> dict[str, StreamConfig]:
-        return {name: stream.config for name, stream in self._account.streams.items()}
 
     def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
         if not is_empty(body):

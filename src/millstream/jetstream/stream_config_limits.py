@@ -36,7 +36,7 @@ def check_stream_count(
     config: StreamConfig, streams: Mapping[str, StreamConfig], limits: StreamLimits
 ) -> None:
     """Refuse a stream that the account has no place for."""
-    others = sum(1 for name in streams if name != config.name)
+    others = len(streams) - (config.name in streams)
     if 0 < limits.account.max_streams <= others:
         raise ApiError(Err.MAXIMUM_STREAMS_REACHED)
 
@@ -71,19 +71,20 @@ def check_room(
     """
     kept = min(max(config.max_bytes, 0), held or 0)
     asked = 1 if config.max_bytes < 0 and held is None else max(config.max_bytes, 0) - kept
-    reserved = _copies(config) * kept + sum(
-        _copies(other) * other.max_bytes
-        for name, other in streams.items()
-        if name != config.name and other.storage is config.storage and other.max_bytes > 0
-    )
     if config.storage is StorageType.MEMORY:
         of_account, of_server = limits.account.max_memory, limits.max_memory - limits.reserved_memory
         refusal = Err.MEMORY_RESOURCES_EXCEEDED
     else:
         of_account, of_server = limits.account.max_store, limits.max_store - limits.reserved_store
         refusal = Err.STORAGE_RESOURCES_EXCEEDED
-    if of_account >= 0 and reserved + _copies(config) * asked > of_account:
-        raise ApiError(refusal)
+    if of_account >= 0:
+        reserved = _copies(config) * kept + sum(
+            _copies(other) * other.max_bytes
+            for name, other in streams.items()
+            if name != config.name and other.storage is config.storage and other.max_bytes > 0
+        )
+        if reserved + _copies(config) * asked > of_account:
+            raise ApiError(refusal)
     if of_server < 0 or asked > of_server:
         raise ApiError(refusal)
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal
+from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import EVENT_ALL
@@ -105,6 +106,10 @@ def _check_reserved(subject: bytes) -> None:
 
 def check_overlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
     """Refuse subjects that another stream listens to."""
+    if isinstance(streams, StreamConfigs) and config.name not in streams:
+        if streams.listen_to(config.subjects):
+            raise ApiError(Err.STREAM_SUBJECT_OVERLAP)
+        return
     own = frozenset(config.subjects)
     all_literal = not any(map(_may_be_pattern, own))
     patterns = PatternSet()

@@ -25,6 +25,10 @@ class WorkerJob:
         """Whether the caller is the first, and is to ``end`` it."""
         return self._untaken.acquire(blocking=False)
 
+    def give_back(self) -> None:
+        """Whoever took it does not do it: the next one may."""
+        self._untaken.release()
+
     def end(self, last_step: Callable[[], None]) -> None:
         """Do what is left of it."""
         try:

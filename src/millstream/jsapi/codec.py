@@ -16,7 +16,7 @@ import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
-from millstream.jsapi.go_time import Time, format_time
+from millstream.jsapi.go_time import Time, TimeError, format_time, parse_time
 from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
 from millstream.jsapi.json_text import (
     MOST_VALUES_OF_STRANGERS,
@@ -95,6 +95,29 @@ def decode_lenient(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STR
     except (BadSyntax, TooMany, FieldError) as error:
         raise JsonError(str(error)) from None
     return struct
+
+
+def decode_written(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
+    """Read what ``encode`` wrote, ten times as fast as ``decode_lenient``, which reads everything else."""
+    try:
+        found: Kind = _decoder_of(kind).decode(text)
+    except msgspec.MsgspecError:
+        return decode_lenient(text, kind, most)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _decoder_of(kind: type[Any]) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind, dec_hook=_read_time)
+
+
+def _read_time(kind: type[Any], value: Any) -> Any:
+    if kind is Time and isinstance(value, str):
+        try:
+            return parse_time(value)
+        except TimeError as error:
+            raise ValueError(str(error)) from None
+    raise NotImplementedError
 
 
 def _write_time(value: Any) -> str:

@@ -40,7 +40,7 @@ class DiskWriters:
             return False
         writer = self._idle.pop()
         self._busy[writer] = job, done
-        job.begun(lambda: self._wait(writer))
+        job.begun(lambda _: self._wait(writer))
         try:
             writer.begin(*plain)
         except OSError:  # it was not begun: that ends as a write that failed, which is tried again

@@ -57,7 +57,7 @@ class JetStreamService:
         if preparing is not None:
             preparing.join()
         broker = self._server.broker
-        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit")
+        self._workers = Workers(broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run)
         self.engine = Engine(
             options,
             self._make_world,
@@ -73,6 +73,13 @@ class JetStreamService:
         except BaseException:
             self.stop()
             raise
+        resources = self.engine.resources
+        self._workers.use_journal(
+            self.engine.folder,
+            self.engine.next_journal,
+            lambda: resources.erase_within_s,
+            self.engine.expect_journals,
+        )
         self._refuse_others(self.engine)
         broker.jetstream_domain = options.domain
 
@@ -81,8 +88,11 @@ class JetStreamService:
         self._view = None
         self._server.broker.jetstream_domain = None
         if self.engine is not None:
-            self.engine.stop()
+            self.engine.stop(self._end_work)
             self.engine = None
+        self._end_work()
+
+    def _end_work(self) -> None:
         if self._workers is not None:
             self._workers.shutdown()
             self._workers = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
@@ -22,7 +21,7 @@ from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import REPLY_PREFIX, Subscription
 from millstream.broker.watchdog import PART_S
 from millstream.jetstream.api import find_endpoint, name_of_endpoint
-from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jetstream.ports import CommitJob, JournalOfCommits, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.jsapi.go_time import Time
 from millstream.protocol.inlet import Inlet, Responder
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
 
-_WORK_ENDED: Final = "end of work"
-_COMMIT_ENDED: Final = "commit ended"
 _TOKENS_NAMED: Final = 4  # of other requests: $JS.API.DIRECT.GET, $JS.API.CONSUMER.MSG
 _FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for what raised an exception
 
@@ -71,10 +68,14 @@ class AccountWorld:
         self._broker.turns.in_slices(name, pieces)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        self._workers.submit(work, partial(self._broker.turns.run, _WORK_ENDED, done))
+        self._workers.submit(work, done)
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self._workers.commit(job, partial(self._broker.turns.run, _COMMIT_ENDED, done))
+        self._workers.commit(job, done)
+
+    @property
+    def journal(self) -> JournalOfCommits:
+        return self._workers.journal
 
     def hold_publisher(self) -> None:
         self._broker.tick.crowded = self._broker.tick.flooded = True
@@ -103,7 +104,8 @@ class AccountWorld:
 
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         self._account.space.answer(acks, start)
-        self._broker.tick.flush()
+        if not self._workers.ending_many:
+            self._broker.tick.flush()
 
     def has_interest(self, subject: bytes) -> bool:
         if subject.startswith(REPLY_PREFIX):

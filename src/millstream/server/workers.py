@@ -9,34 +9,49 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from millstream.jetstream.ports import NoJournal
+from millstream.server.commit_journal import CommitJournal
 from millstream.server.disk_writers import DiskWriters
 
 if TYPE_CHECKING:
     import asyncio
 
-    from millstream.jetstream.ports import CommitJob
+    from millstream.jetstream.ports import CommitJob, JournalOfCommits
+
+_NO_JOURNAL: Final = NoJournal()
+
+_WORK_ENDED: Final = "end of work"
+_COMMIT_ENDED: Final = "commit ended"
 
 Work = Callable[[], None]
 Done = Callable[[Exception | None], None]
+Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
+
+
+def _call(_: str, callback: Callable[..., object], *arguments: object) -> None:
+    callback(*arguments)
 
 
 class Workers:
     """A few threads, started when there is work for them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str, turn: Turn = _call) -> None:
         self._loop = loop
         self._most = most
         self._name = name
+        self._turn = turn
         self._queue: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._writers = DiskWriters(loop, most, f"{name}-plain")
+        self._journal: CommitJournal | None = None
         self._busy = 0  # jobs whose end has not come back; only the loop's thread looks at it
 
     def submit(self, work: Work, done: Done) -> None:
-        """Run `work` in a thread, then `done` in the loop, with the exception that it raised."""
+        """Run `work` in a thread, then `done` in a turn of the loop, with the exception that it raised."""
         self._busy += 1
         if self._busy > len(self._threads) and len(self._threads) < self._most:
             name = f"{self._name}-{len(self._threads)}"
@@ -50,13 +65,51 @@ class Workers:
                     raise
         self._queue.put((work, done))
 
+    @property
+    def journal(self) -> JournalOfCommits:
+        return self._journal or _NO_JOURNAL
+
+    def use_journal(
+        self,
+        folder: str,
+        first_number: int,
+        erase_within_s: Callable[[], float],
+        before_made: Callable[[], None],
+    ) -> None:
+        """Have a commit journal in the folder of the store; its files have numbers from `first_number` on."""
+        self._journal = CommitJournal(
+            self._loop,
+            folder,
+            first_number,
+            self.submit,
+            self._turn,
+            erase_within_s=erase_within_s,
+            before_made=before_made,
+        )
+
+    @property
+    def ending_many(self) -> bool:
+        """Tell whether commits of many streams end in this turn, which sends what they leave to be sent."""
+        return self._journal is not None and self._journal.ending
+
     def commit(self, job: CommitJob, done: Done) -> None:
-        """Run a commit in a thread, the shortest way that is free, then `done` in the loop."""
-        if not self._writers.write(job, done):
+        """Run a commit in a thread, the shortest way that is free, then `done` in the loop.
+
+        A few have a writer of their own.  If there are more, they share the sync of a journal.
+        """
+        journal = self._journal
+        if journal is not None and journal.busy and journal.take(job, done):
+            return
+        if self._writers.write(job, partial(self._turn, _COMMIT_ENDED, done)):
+            return
+        if journal is None or not journal.take(job, done):
             self.submit(job.run, done)
 
     def shutdown(self) -> None:
         """Return when all work that was submitted is done; ends that the loop did not see are not told."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
         self._writers.shutdown()
         for _ in self._threads:
             self._queue.put(None)
@@ -80,4 +133,4 @@ class Workers:
 
     def _end(self, done: Done, problem: Exception | None) -> None:
         self._busy -= 1
-        done(problem)
+        self._turn(_WORK_ENDED, done, problem)

@@ -17,7 +17,8 @@ somebody else (``disk_writer``), who then says how it went.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
@@ -26,11 +27,11 @@ from millstream.store.block_file import open_segment_file, overwrite_all
 from millstream.store.disk_writer import allocate_ahead
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
+from millstream.store.record import RecordBuffer
 from millstream.store.segment import FILE_HEADER_SIZE, file_header
 
 if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
-    from millstream.store.record import RecordBuffer
     from millstream.store.segment import Segment
     from millstream.store.segment_job import SegmentJob
 
@@ -73,6 +74,16 @@ class Work(msgspec.Struct):
         return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
 
 
+class Journaled(NamedTuple):
+    """What a commit journal needs to know of a commit."""
+
+    descriptor: int
+    device: int  # that the file is on
+    segment: int
+    base: int  # in the file
+    data: bytes  # to be written there
+
+
 class Commit:
     """What to make durable."""
 
@@ -85,11 +96,14 @@ class Commit:
         self.last_seq = last_seq
         self.work = work
         self.running = False
+        self.only_appends = False  # it takes nothing away and seals nothing
         self.synced = False  # whether ``run`` did more than write
+        self.journaled = False  # durable by a commit journal, and only written to its own file
+        self._plain: tuple[Segment, RecordBuffer] | None = None
         # Segments learn of it when the commit ends: until then readers take their bytes from its memory, so
         # that no smaller file may take their place.
-        self.summarized: list[Segment] = []
-        self.removed: list[Segment] = []  # doomed segments whose files are gone
+        self.summarized: Sequence[Segment] = ()
+        self.removed: Sequence[Segment] = ()  # doomed segments whose files are gone
         self.untidy: StoreError | None = None  # why a step that may wait was not done
         self.folder_changed = work.folder_changed  # and not synced since
         self.parts: list[tuple[Segment, RecordBuffer]] = [
@@ -196,11 +210,12 @@ class Commit:
             overwrite_all(self._open(segment, create=False), parts)
 
     def _summarize(self) -> None:
+        self.summarized = summarized = []
         for segment in self.work.unsummarized:
             self._fs.replace(
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
-            self.summarized.append(segment)
+            summarized.append(segment)
 
     def _remove_doomed(self) -> None:
         unsynced = False
@@ -241,19 +256,25 @@ class Commit:
         It counts as running until ``plain_ended``.
         """
         work = self.work
-        if len(self.parts) != 1 or work.unsynced or work.needs_sync() or work.folder_changed:
+        if len(self.parts) + len(work.unsynced) != 1 or work.needs_sync() or work.folder_changed:
             return None
-        segment, buffer = self.parts[0]
+        if self.parts:
+            segment, buffer = self.parts[0]
+        else:  # a sync is all
+            segment, buffer = work.unsynced[0], RecordBuffer()
+            buffer.base = segment.size
         file = segment.file
         if segment.doubtful or not isinstance(file, RealFile) or file.size() != buffer.base:
             return None
         self.running = True
+        self._plain = segment, buffer
         return file.descriptor(), buffer
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
         """What was plain has been written and synced; StoreError with these error numbers if not."""
         self.running = False
-        segment, buffer = self.parts[0]
+        assert self._plain is not None
+        segment, buffer = self._plain
         file = cast(RealFile, segment.file)
         if failed_write:
             raise store_error("write", file.path, OSError(failed_write, ""))
@@ -263,6 +284,42 @@ class Commit:
             raise store_error("sync", file.path, OSError(failed_sync, ""))
         segment.synced = buffer.base + buffer.size
         self.synced = True
+
+    def begin_journaled(self) -> Journaled | None:
+        """What a commit journal is to write, if the commit only appends to one file.
+
+        That may be the first file of the log, which is made here; its name is durable with the next sync.  It
+        counts as running until ``journaled_ended``.
+        """
+        work = self.work
+        if len(self.parts) != 1 or work.unsynced or work.needs_sync():
+            return None
+        segment, buffer = self.parts[0]
+        if segment.doubtful:
+            return None
+        if segment.file is None and segment.number == 1 and buffer.base == FILE_HEADER_SIZE:
+            self._open(segment, create=True)
+            self.folder_changed = True
+        file = segment.file
+        if not isinstance(file, RealFile):
+            return None
+        buffer.seal()
+        data = buffer.peek()
+        base = buffer.base
+        if base == FILE_HEADER_SIZE and file.size() == 0:
+            base, data = 0, file_header(segment.start_seq) + data
+        elif file.size() != base:
+            return None
+        self.running = True
+        return Journaled(file.descriptor(), file.device, segment.number, base, data)
+
+    def journaled_ended(self) -> None:
+        """The records are durable in a journal, and in their file without a sync."""
+        self.running = False
+        segment, buffer = self.parts[0]
+        file = cast(RealFile, segment.file)
+        file.appended(buffer.base + buffer.size - file.size())
+        self.journaled = True
 
     def give_back(self) -> None:
         """After a failed run: put the bytes in front of what gathered since."""

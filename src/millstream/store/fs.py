@@ -10,6 +10,8 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
+import sys
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -83,6 +85,12 @@ class FileSystem(Protocol):
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and removals in it durable."""
 
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        """Make everything below a folder durable at once; False if that cannot be done, or failed.
+
+        `below`: the folders in it that matter.  If one of them is on another disk, it cannot be done.
+        """
+
     def spend_reserve(self) -> bool:
         """Give up room that is kept for writes that free more; False if there is none (any more)."""
 
@@ -118,9 +126,11 @@ class RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             self._fd = os.open(path, flags, 0o640)
-            self._end = os.fstat(self._fd).st_size
+            about = os.fstat(self._fd)
         except OSError as error:
             raise store_error("open", path, error) from error
+        self._end = about.st_size
+        self.device = about.st_dev
 
     def _descriptor(self, op: str) -> int:
         if self._fd < 0:
@@ -190,6 +200,18 @@ def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
             written += os.pwrite(fd, view[written : written + WRITE_BYTES], offset + written)
 
 
+def _read_to_end(fd: int) -> bytes:
+    """Read a whole file; with two calls, if it does not change meanwhile."""
+    size = os.fstat(fd).st_size
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    chunks = [data]
+    while chunks[-1]:
+        chunks.append(os.read(fd, WRITE_BYTES))
+    return b"".join(chunks)
+
+
 def _private(path: str, flags: int) -> int:
     """Open a file that others than owner and group cannot read, whatever the umask."""
     return os.open(path, flags | os.O_CLOEXEC, 0o640)
@@ -209,8 +231,11 @@ class RealFileSystem:
 
     def read_all(self, path: str) -> bytes:
         try:
-            with open(path, "rb") as file:
-                return file.read()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return _read_to_end(fd)
+            finally:
+                os.close(fd)
         except OSError as error:
             raise store_error("read", path, error) from error
 
@@ -298,6 +323,54 @@ class RealFileSystem:
                 os.close(fd)
         except OSError as error:
             raise store_error("sync", path, error) from error
+
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            device = os.fstat(fd).st_dev
+            if any(_device(each) not in (device, None) for each in below):
+                return False
+            return sync_file_system(fd) == 0
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+
+
+def _device(path: str) -> int | None:
+    """Return the number of the file system that a path is on; None if there is no such path."""
+    try:
+        return os.stat(path).st_dev
+    except FileNotFoundError:
+        return None
+
+
+def sync_file_system(descriptor: int) -> int:
+    """Sync everything on the file system that has this file; returns the error number, 0 if it is synced.
+
+    Errors since the descriptor was opened are returned.  Systems that do not tell of them are not asked.
+    """
+    if not _SYNCFS_TELLS:
+        return errno.ENOSYS
+    import ctypes  # only here, and seldom
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return errno.ENOSYS
+    return ctypes.get_errno() if call(descriptor) < 0 else 0
+
+
+def _syncfs_tells() -> bool:
+    """Tell whether the system reports in a sync of a file system that something could not be written."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return sys.platform == "linux" and release is not None and (int(release[1]), int(release[2])) >= (5, 8)
+
+
+_SYNCFS_TELLS: Final = _syncfs_tells()
 
 
 class FolderLock:
@@ -411,3 +484,6 @@ class MemoryFileSystem:
 
     def sync_folder(self, path: str) -> None:
         pass
+
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        return True

@@ -29,6 +29,7 @@ cdef class LogWriting(LogReading):
     cdef bint _renamed
     cdef bint _tidying
     cdef object _work
+    cdef object _spare_work
 
     @cython.locals(segment=Segment, node=SubjectNode, seq="unsigned long long", total=Py_ssize_t)
     cpdef unsigned long long append(

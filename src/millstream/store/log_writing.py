@@ -11,7 +11,7 @@ Not here: what a removal does to segments (``log``), and the writing itself (``c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
@@ -61,6 +61,7 @@ class LogWriting(LogReading):
         self._renamed = False  # a compacted file took the place of another
         self._tidying = False  # a commit is worth it for summaries and files of the ones before alone
         self._work = Work()  # and what the commits before it left
+        self._spare_work: Work | None = None  # for the next commit
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -189,10 +190,12 @@ class LogWriting(LogReading):
             return None
         if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
-        if self._removing or self._erasing or self._floor:
+        removes = bool(self._removing or self._erasing or self._floor)
+        if removes:
             self._log_removals()
         changed = self._changed()
-        work, self._work = self._work, Work()
+        work, self._work = self._work, self._spare_work or Work()
+        self._spare_work = None
         work.unsynced = [each for each in work.unsynced if each not in changed]
         work.doomed += self._doomed
         work.folder_changed = work.folder_changed or self._renamed
@@ -203,6 +206,7 @@ class LogWriting(LogReading):
         pending = self._active.pending
         pending.room = max(0, self._segment_size - pending.base - pending.size)
         self._commit = Commit(self.fs, self.folder, changed, self._active, work, self.last_seq)
+        self._commit.only_appends = not removes and work.is_nothing()
         return self._commit
 
     def _changed(self) -> list[Segment]:
@@ -240,7 +244,7 @@ class LogWriting(LogReading):
             work.unsynced += [segment for segment, _ in commit.parts]
         self._finish(commit, work)
 
-    def _close_later(self, segments: list[Segment]) -> None:
+    def _close_later(self, segments: Sequence[Segment]) -> None:
         """Have files closed that have no name any more: the last one to close it frees all of its pages."""
         files = [segment.file for segment in segments if segment.file is not None]
         for segment in segments:
@@ -259,7 +263,11 @@ class LogWriting(LogReading):
         since = self._work
         # Publishers wait for this, and nearly always there is nothing.
         if commit.folder_changed or not (left.is_nothing() and since.is_nothing()):
-            self._work = self._together(commit, left, since)
+            if since.is_nothing() and not (left.doomed or self._doomed or commit.removed):
+                left.folder_changed = commit.folder_changed
+                self._work, self._spare_work = left, since
+            else:
+                self._work = self._together(commit, left, since)
         if self._closed:
             self.close()
 
@@ -303,6 +311,15 @@ class LogWriting(LogReading):
         total = segment.write(kind, len(seqs), self.last_timestamp, b"", body, 0, 0, len(body))
         segment.note_other(total)
         segment.removals.extend(seqs)
+
+    def was_synced(self) -> None:
+        """What commits have written so far, and the names of files, were synced by somebody else."""
+        if self._commit is not None or self._doubt or any(each.doubtful for each in self._work.unsynced):
+            return  # the next commit with a sync finds out
+        for segment in self._work.unsynced:
+            segment.synced = segment.size - segment.pending.size
+        self._work.unsynced = []
+        self._work.folder_changed = False
 
     def doubt(self, segment: Segment) -> None:
         """What was found in the segment could not be synced: the next commit writes and syncs it."""

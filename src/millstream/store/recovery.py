@@ -54,25 +54,39 @@ def open_log(
     segment_size: int = DEFAULT_SEGMENT_SIZE,
     first_seq: int = 1,
     block_size: int = 0,
+    synced: bool = False,
 ) -> Log:
     """The log in `folder`, made if there is none; `first_seq` is for one that is made.
 
-    `block_size`: see ``Log``; segments that are compressed can be read whatever it is.
+    `block_size`: see ``Log``; segments that are compressed can be read whatever it is.  `synced`: the files
+    and names that are there are durable.
     """
     fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
     log.block_size = block_size
     log.last_seq = first_seq - 1
     log.first_seq = first_seq
-    Recovery(log, segment_size).run()
+    Recovery(log, segment_size, synced=synced).run()
+    return log
+
+
+def new_log(
+    fs: FileSystem, folder: str, *, segment_size: int = DEFAULT_SEGMENT_SIZE, first_seq: int = 1
+) -> Log:
+    """A log without messages whose folder somebody else makes, before the first commit."""
+    log = Log(fs, folder, segment_size)
+    log.first_seq = first_seq
+    log.last_seq = first_seq - 1
+    log.settle()
     return log
 
 
 class Recovery:
     """One opening."""
 
-    def __init__(self, log: Log, segment_size: int) -> None:
+    def __init__(self, log: Log, segment_size: int, *, synced: bool = False) -> None:
         self._log = log
+        self._synced = synced
         self._fs = log.fs
         self._folder = log.folder
         self._segment_size = segment_size
@@ -202,6 +216,9 @@ class Recovery:
     def _make_durable(self, segment: Segment) -> None:
         """A process that was killed may not have synced what is found here, and from now on it counts."""
         assert segment.file is not None
+        if self._synced:
+            segment.synced = segment.size
+            return
         try:
             segment.file.sync()
             segment.synced = segment.size

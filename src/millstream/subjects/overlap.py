@@ -45,6 +45,24 @@ class PatternSet:
             node = following
         node.ends += 1
 
+    def remove(self, pattern: bytes) -> None:
+        """Take away a pattern that was added."""
+        path: list[tuple[_Node, bytes]] = []
+        node = self._root
+        for token in pattern.split(b"."):
+            path.append((node, token))
+            node = node.children[token]
+        node.ends -= 1
+        for above, token in reversed(path):
+            if node.ends or node.children:
+                return
+            del above.children[token]
+            node = above
+
+    def allow(self, most_steps: int) -> None:
+        """Let the next questions take so many steps."""
+        self._steps_left = most_steps
+
     def collides(self, pattern: bytes) -> bool:
         """Whether some literal subject falls under `pattern` and under one that is here."""
         nodes = [self._root]

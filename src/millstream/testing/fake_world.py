@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from millstream.base.slices import Pieces, Sliced
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.ports import CommitJob, Request, Sink, Traced
+from millstream.jetstream.ports import CommitJob, NoJournal, Request, Sink, Traced
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.inlet import Responder
@@ -99,6 +99,7 @@ class FakeWorld:
         self.delivered: list[Delivered] = []  # through outlets
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
+        self.journal = NoJournal()
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024

@@ -72,6 +72,9 @@ class Disk:
         self.check("sync", path)
         self.syncs.append(path)
 
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        return False
+
 
 class DiskFile:
     def __init__(self, disk: Disk, path: str, file: File) -> None:

@@ -15,7 +15,7 @@ from millstream.jetstream.resources import Resources
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
-from millstream.store.recovery import open_log
+from millstream.store.recovery import new_log, open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep
 from millstream.testing.fake_world import FakeWorld, Published
 
@@ -438,6 +438,7 @@ def test_a_summary_that_cannot_be_written_costs_no_publisher_and_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=250))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=250))
     site = Site()
     site.create()
 

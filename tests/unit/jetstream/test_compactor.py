@@ -10,7 +10,7 @@ from stream_kit import Disk, Site
 from millstream.jetstream import parts
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.errors import StoreError
-from millstream.store.recovery import open_log
+from millstream.store.recovery import new_log, open_log
 
 SEGMENT = 4000
 FOLDER = "store/streams/S/log"
@@ -19,6 +19,7 @@ FOLDER = "store/streams/S/log"
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "open_log", functools.partial(open_log, segment_size=SEGMENT))
+    monkeypatch.setattr(parts, "new_log", functools.partial(new_log, segment_size=SEGMENT))
 
 
 def size(disk: Disk) -> int:
@@ -187,3 +188,18 @@ def test_after_a_failure_the_disk_is_left_alone_for_a_minute() -> None:
     for _ in range(20):
         site.world.advance(1)
     assert packed(site.disk)
+
+
+def test_many_streams_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    streams = [site.create(f"S{number}") for number in range(150)]
+    compactor = site.account.committer.compactor
+    looked: list[object] = []
+    monkeypatch.setattr(compactor, "_begin", looked.append)
+    for stream in streams:
+        compactor.consider(stream)
+    compactor._look()
+    assert len(looked) == 64
+    compactor._look()
+    compactor._look()
+    assert looked == streams

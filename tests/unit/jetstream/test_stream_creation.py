@@ -35,16 +35,13 @@ def operations_of_a_creation() -> list[str]:
     return [re.sub("[A-Za-z0-9]{22}$", "ID", each) for each in fs.transcript]
 
 
-def test_a_new_stream_waits_for_the_disk_four_times() -> None:
+def test_a_new_stream_waits_for_the_disk_three_times() -> None:
     assert operations_of_a_creation() == [
-        "create meta.json.new",
-        "write meta.json.new",
-        "sync meta.json.new",
-        "rename meta.json",
-        "create meta.copy.new",
-        "write meta.copy.new",
-        "sync meta.copy.new",
-        "rename meta.copy",
+        "create meta.copy",
+        "write meta.copy",
+        "create meta.json",
+        "write meta.json",
+        "sync meta.json",
         "sync_folder ID",
         "rename S",
         "sync_folder streams",

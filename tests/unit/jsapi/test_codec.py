@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from millstream.jsapi.account_types import AccountInfo, AccountTier
-from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
+from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, decode_written, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import (
     AckPolicy,
@@ -143,6 +143,18 @@ def test_anything_that_is_written_is_read_again(struct: Struct) -> None:
     assert decode_strict(text, type(struct)) == struct
     assert decode_lenient(text, type(struct)) == struct
     assert encode(decode_strict(text, type(struct))) == text
+
+
+@given(stream_configs)
+def test_what_we_wrote_ourselves_is_read_the_same_the_short_way(config: StreamConfig) -> None:
+    text = encode(config)
+    assert decode_written(text, StreamConfig) == decode_lenient(text, StreamConfig) == config
+
+
+def test_what_others_wrote_is_read_the_long_way() -> None:
+    assert decode_written(b'{"max_age":1,"subjects":null}', StreamConfig).max_age == 1
+    with pytest.raises(JsonError):
+        decode_written(b'{"max_age":"x"}', StreamConfig)
 
 
 @given(structs)

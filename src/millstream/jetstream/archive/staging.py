@@ -34,6 +34,7 @@ class Staging:
         self, fs: FileSystem, memory: FileSystem, folder: str, target: str, config: StreamConfig
     ) -> None:
         self.folder = folder
+        self.id = folder.rpartition("/")[2]  # of the stream
         self.target = target  # what it will be called
         self.in_memory = config.storage is StorageType.MEMORY
         self.log: Log | None = None
@@ -64,8 +65,8 @@ class Staging:
             except StoreError:
                 self.fs.rename(folder, self.folder)
                 raise
-        assert self.log is not None
-        self.log.move(f"{folder}/log")
+        if self.log is not None:
+            self.log.move(f"{folder}/log")
 
     def drop_spool(self) -> None:
         self._disk.remove(f"{self.folder}/archive.tar")

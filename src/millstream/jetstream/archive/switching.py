@@ -52,7 +52,7 @@ def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int)
     loaded.created = loaded.created or now_ns
     discard_torn(loaded.log)
     if not staging.in_memory:
-        found = meta.StreamMeta(config=config, created=Time(loaded.created))
+        found = meta.StreamMeta(config=config, created=Time(loaded.created), id=staging.id)
         meta.write(staging.fs, staging.folder, found)
 
 
@@ -66,7 +66,7 @@ def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig,
         stream_config.check_restorable(config, account.configs())
     except ApiError as error:
         raise ArchiveError(f"error adding stream: {told(error)}") from error
-    stream = account.build(config, loaded.created, loaded.log)
+    stream = account.build(config, loaded.created, loaded.log, staging.id)
     try:
         restore(stream)
         _add_consumers(account, staging, stream, loaded.consumers)

@@ -87,12 +87,14 @@ class Journal:
         world: World,
         *,
         sync: bool = True,
+        synced: bool = False,
         segment_size: int = SEGMENT_SIZE,
         smallest_log: int = SMALLEST_LOG,
         slice_size: int = SLICE_SIZE,
     ) -> None:
-        self.log = open_log(fs, folder, segment_size=segment_size)
+        self.log = open_log(fs, folder, segment_size=segment_size, synced=synced)
         self.in_memory = False
+        self.journal_key = b""  # what the commit journal calls the log; empty: it is never used
         self.sync = sync
         self.failure: StoreError | None = None  # set while the disk does not take writes
         self.damages: list[str] = []  # what a restart could not make good, for people

@@ -110,22 +110,26 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
-        self.count += not consumer.config.direct
-        self.counted += counts(consumer.config)
+        self._count(1, consumer.config)
         self._listen()
 
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
-        self.count -= not consumer.config.direct
-        self.counted -= counts(consumer.config)
+        self._count(-1, consumer.config)
         self._listen()
+
+    def _count(self, change: int, config: ConsumerConfig) -> None:
+        self.count += change * (not config.direct)
+        self.stream.account.consumers += change * (not config.direct)
+        self.counted += change * counts(config)
 
     def _listen(self) -> None:
         """Have the log note what is removed, if anybody has to be told."""
         log = self.stream.log
         if not self._by_name and not self._gathering:
             log.gone = None
+            log.keeps_recent = False
         elif log.gone is None:
             log.gone = []
 
@@ -221,6 +225,8 @@ class ConsumerManager(Mapping[str, Consumer]):
     def forget(self) -> None:
         """The stream was not restored after all: nobody ever knew them."""
         self.interest.stop()
+        self.stream.account.consumers -= self.count
+        self.count = self.counted = 0
         self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()

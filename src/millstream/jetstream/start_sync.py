@@ -1,0 +1,65 @@
+"""Syncs what a killed server may have left unsynced, before the streams that are found count as durable.
+
+Each file and folder costs a flush of the disk, and a disk takes many at once: so all streams are synced
+first, by some threads, and opened afterwards without waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from millstream.store.errors import StoreError
+from millstream.store.fs import FileSystem
+
+_log = logging.getLogger("millstream.jetstream")
+
+_LOGS: Final = ("log", "consumers")  # folders of a stream that hold a log
+_MOST_THREADS: Final = 16
+_FEW: Final = 16
+
+
+def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[str]:
+    """Sync folders of streams; returns those that are synced, and leaves out those that could not be.
+
+    Many are synced together with the rest of their file system, which is one flush of the disk.
+    """
+
+    def sync(folder: str) -> bool:
+        try:
+            sync_stream(fs, folder)
+        except StoreError as error:
+            _log.error("%s", error)
+            return False
+        return True
+
+    logs = [f"{folder}/{each}" for folder in folders for each in _LOGS]
+    if len(folders) > _FEW and fs.sync_all(os.path.dirname(folders[0]), [*folders, *logs]):
+        return set(folders)
+    if threads < 2 or len(folders) < 2:
+        return {folder for folder in folders if sync(folder)}
+    with ThreadPoolExecutor(min(threads, len(folders), _MOST_THREADS), "millstream-start") as pool:
+        return {folder for folder, done in zip(folders, pool.map(sync, folders), strict=True) if done}
+
+
+def sync_stream(fs: FileSystem, folder: str) -> None:
+    """Sync all names in the folder of a stream, and the segments that may have been growing."""
+    fs.sync_folder(folder)
+    for each in _LOGS:
+        names = fs.list(f"{folder}/{each}")
+        for name in names:
+            if name.endswith(".log") and f"{name[:-4]}.sum" not in names:
+                _sync_file(fs, f"{folder}/{each}/{name}")
+        if names:
+            fs.sync_folder(f"{folder}/{each}")
+
+
+def _sync_file(fs: FileSystem, path: str) -> None:
+    file = fs.open(path, create=False)
+    try:
+        file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,324 @@
+"""The files of the commit journal: two of them, which are used in turn.
+
+    turn:  the other file is used; the logs that this one vouches for are synced
+           ──▶ all synced ──▶ its batches are overwritten with zeros, and it can be used again
+
+Thousands of logs are synced together, with one sync of their file system: one by one, each would cost a
+flush of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or
+says that it failed, each log is synced by a commit of its own, which finds out which one it was.
+
+A file is turned when it is full; some seconds after its first batch, so that what was removed does not stay
+in it; and when content is to be erased (``when_released``).
+
+Not here: what is written to them, and when (``commit_journal``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from millstream.store.commit_journal import START, clear_journal, journal_path, make_journal, new_mark
+from millstream.store.errors import StoreError
+from millstream.store.fs import sync_file_system
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from millstream.jetstream.ports import Vouched
+
+_log = logging.getLogger("millstream.server")
+
+Done = Callable[[Exception | None], None]
+Submit = Callable[[Callable[[], None], Done], None]
+
+_TURN_AFTER_S: Final = 10.0
+_SYNCS_AT_ONCE: Final = 4
+_TOLD_AT_ONCE: Final = 256  # logs, before others have their turn
+_REST_S: Final = 60.0  # after a file could not be made or cleared
+
+
+class JournalFile:
+    """One file, and the logs that it has something of."""
+
+    def __init__(self, path: str, descriptor: int, mark: bytes) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.device = os.fstat(descriptor).st_dev
+        self.mark = mark
+        self.end = START  # of the last batch
+        self.keys: set[bytes] = set()  # of all logs that it holds something of
+        self.unsynced: dict[bytes, Vouched] = {}  # logs whose files are not synced since
+        self.clearing = False
+        self.epoch = 0  # how often it was cleared
+
+    @property
+    def in_use(self) -> bool:
+        return self.end > START
+
+
+class JournalFiles:
+    """The pair; called on the loop's thread.
+
+    `changed` is called when a file can, or cannot, be written; `before_made` in another thread, before a file
+    is made.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        folder: str,
+        first_number: int,
+        submit: Submit,
+        changed: Callable[[], None],
+        *,
+        size: int,
+        erase_within_s: Callable[[], float],
+        before_made: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._folder = folder
+        self._next_number = first_number
+        self._submit = submit
+        self._changed = changed
+        self.size = size
+        self._erase_within_s = erase_within_s
+        self._before_made = before_made
+        self.active: JournalFile | None = None
+        self.other: JournalFile | None = None  # turned; or waiting for its turn
+        self.writing = (
+            False  # a batch is being written to the active one, which stays that until it has ended
+        )
+        self._turn_wanted = False
+        self._turn_timer: asyncio.TimerHandle | None = None
+        self._to_sync: deque[bytes] = deque()  # logs of the other file
+        self._syncing: set[bytes] = set()
+        self._to_tell: deque[tuple[bytes, Vouched]] = deque()
+        self._released: list[tuple[bytes, Callable[[], None]]] = []
+        self._making: threading.Thread | None = None
+        self._made_path = ""
+        self._made_descriptor = -1
+        self._made_mark = b""
+        self._rests_until = 0.0
+        self._closed = False
+
+    # -- which one is written ---------------------------------------------------------------------
+
+    def with_room(self, size: int) -> JournalFile | None:
+        """Return the file that the next batch goes to; None if neither has so much room."""
+        if self.active is not None and self.size - self.active.end < size:
+            self.turn()
+        if self.active is None or self.size - self.active.end < size:
+            return None
+        return self.active
+
+    def batch_begins(self, file: JournalFile, size: int) -> int:
+        """Return where in the file a batch of `size` bytes is to be written."""
+        position = file.end
+        file.end += size
+        self.writing = True
+        if self._turn_timer is None:
+            after_s = min(_TURN_AFTER_S, self._erase_within_s() / 3)
+            self._turn_timer = self._loop.call_later(after_s, self._turn_in_time)
+        return position
+
+    def batch_ended(self, *, failed: bool) -> None:
+        self.writing = False
+        if failed or self._turn_wanted:
+            self.turn()
+
+    def _turn_in_time(self) -> None:
+        self._turn_timer = None
+        self.turn()
+
+    def turn(self) -> None:
+        """Use the other file, and have everything synced that this one vouches for."""
+        self._turn_wanted = self.writing
+        if self.active is None or self.writing or not self.active.in_use:
+            return
+        if self.other is not None and self.other.in_use:
+            self._turn_wanted = True  # when that is free; what comes meanwhile may have to go its own way
+            return
+        turned = self.active
+        self.active, self.other = self.other, turned
+        if self.active is None:
+            self.make()
+        self._sync(turned)
+
+    # -- syncing what a file vouches for ----------------------------------------------------------
+
+    def _sync(self, file: JournalFile) -> None:
+        """Sync the file system with all logs that a file vouches for; if that fails, each of them."""
+        failed = 0
+        epoch = file.epoch
+
+        def sync() -> None:
+            nonlocal failed
+            # Its descriptor is as old as the journal, so errors since then are told.
+            failed = sync_file_system(file.descriptor)
+
+        def ended(error: Exception | None) -> None:
+            if file.epoch != epoch:
+                return  # all of them were synced before by commits of their own
+            if error is None and not failed:
+                self._all_synced(file)
+            self._to_sync = deque(file.unsynced)
+            self._sync_more()
+
+        try:
+            self._submit(sync, ended)
+        except Exception as error:
+            ended(error)
+
+    def _all_synced(self, file: JournalFile) -> None:
+        self._to_tell.extend(file.unsynced.items())
+        file.unsynced = {}
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Tell logs whose files have not grown since that they are synced, some at a time."""
+        files = [file for file in (self.active, self.other) if file is not None]
+        for _ in range(min(len(self._to_tell), _TOLD_AT_ONCE)):
+            key, log = self._to_tell.popleft()
+            if not any(key in file.unsynced for file in files):
+                log.was_synced()
+        if self._to_tell:
+            self._loop.call_soon(self._tell_some)
+
+    def _sync_more(self) -> None:
+        file = self.other
+        if file is None or not file.in_use or file.clearing or self._closed:
+            return
+        while self._to_sync and len(self._syncing) < _SYNCS_AT_ONCE:
+            key = self._to_sync.popleft()
+            log = file.unsynced.get(key)
+            if log is not None:
+                self._syncing.add(key)
+                log.sync_soon()
+        if not file.unsynced:
+            file.clearing = True
+            self._submit(lambda: clear_journal(file.descriptor, file.end), self._cleared)
+
+    def _cleared(self, error: Exception | None) -> None:
+        file = self.other
+        if file is None:
+            return
+        file.clearing = False
+        if error is not None:
+            _log.error("a commit journal cannot be used again: %s", error)
+            self._loop.call_later(_REST_S, self._sync_more)
+            return
+        file.end = START
+        file.epoch += 1
+        file.keys.clear()
+        waiting, self._released = self._released, []
+        for key, then in waiting:
+            self.when_released(key, then)
+        if self.active is None:
+            self.active, self.other = file, None
+        elif self._turn_wanted:
+            self.turn()
+
+    # -- making them ------------------------------------------------------------------------------
+
+    @property
+    def making(self) -> bool:
+        return self._making is not None
+
+    def make(self) -> bool:
+        """Make another file, in a thread of its own; False if that is not to be."""
+        if self._making is not None:
+            return True
+        if self._closed or self._loop.time() < self._rests_until:
+            return False
+        self._made_path = path = journal_path(self._folder, self._next_number)
+        self._next_number += 1
+        self._made_descriptor = -1
+        self._made_mark = mark = new_mark()
+
+        def make() -> None:
+            try:
+                self._before_made()
+                self._made_descriptor = make_journal(path, self.size, mark)
+            except (OSError, StoreError) as error:
+                _log.warning("there is no commit journal, so streams are synced one by one: %s", error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._made)
+
+        self._making = threading.Thread(target=make, name="millstream-journal-maker", daemon=True)
+        try:
+            self._making.start()
+        except RuntimeError:
+            self._making = None
+            self._rests_until = self._loop.time() + _REST_S
+            return False
+        return True
+
+    def wait_until_made(self) -> None:
+        if self._making is not None:
+            self._making.join()
+            self._made()
+
+    def _made(self) -> None:
+        if self._making is None:
+            return  # somebody could not wait
+        self._making = None
+        if self._made_descriptor < 0:
+            self._rests_until = self._loop.time() + _REST_S
+        elif self._closed:
+            _discard(self._made_path, self._made_descriptor)
+        else:
+            made = JournalFile(self._made_path, self._made_descriptor, self._made_mark)
+            if self.active is None:
+                self.active = made
+            else:  # the first one was free again before
+                self.other = made
+        self._changed()
+
+    # -- what streams say -------------------------------------------------------------------------
+
+    def synced(self, key: bytes) -> None:
+        """Everything of a log is synced; or the log is gone."""
+        for file in (self.active, self.other):
+            if file is not None:
+                file.unsynced.pop(key, None)
+        self._syncing.discard(key)
+        self._sync_more()
+
+    def holds(self, key: bytes) -> bool:
+        """Tell whether a file has something of a log."""
+        return any(file is not None and key in file.keys for file in (self.active, self.other))
+
+    def when_released(self, key: bytes, then: Callable[[], None]) -> None:
+        """Call back when no file has anything of a log, which takes no commits until then."""
+        if not self.holds(key):
+            then()
+            return
+        self._released.append((key, then))
+        if self.active is not None and key in self.active.keys:
+            self.turn()
+
+    def close(self) -> None:
+        """End; files that vouch for nothing any more are removed."""
+        self._closed = True
+        if self._turn_timer is not None:
+            self._turn_timer.cancel()
+        for file in (self.active, self.other):
+            if file is None:
+                continue
+            if file.unsynced and sync_file_system(file.descriptor) != 0:
+                os.close(file.descriptor)
+            else:
+                _discard(file.path, file.descriptor)
+        self.active = self.other = None
+
+
+def _discard(path: str, descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    os.close(descriptor)

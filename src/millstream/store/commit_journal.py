@@ -1,0 +1,330 @@
+"""The commit journal: small commits of many logs, made durable with one sync.
+
+A commit that only appends to one file can go to the journal instead of syncing that file: its records are
+written to the file without a sync, and once more to the journal, with one sync for all logs of a batch.  If
+power goes, ``replay`` puts back what the files lost.  Journals are files of a fixed size: a header, which
+names the journal's mark, and batches.  ``docs/formats/journal.md`` has every field.
+
+    +----------------+-------+-------+-----------+-------+-----+---------- …
+    | header (4 KiB) | batch | zeros | batch     | zeros | …   | zeros
+    +----------------+-------+-------+-----------+-------+-----+---------- …
+                     4 KiB           a multiple of 4 KiB
+
+    batch:  mark | crc u32 | size u32 | count u32 | order u64 | entries
+    entry:  key length u16 | segment number u64 | base u64 | size u32 | key | bytes for the file at `base`
+
+A batch begins at a multiple of 4 KiB, so that writing one never touches a sector of another.  The mark is
+random, and no client ever sees it: nobody can publish a message that looks like a batch.  A key is the path
+of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a stream
+that was deleted and made again under the same name is another one.
+
+What ``replay`` does to a file is safe however old the journal is.  It looks at the newest segment of a log
+only, because an older one was synced before the next one was made.  There it keeps every record that is
+sound, also one that was erased or written since, and writes those that are not.
+
+Not here: when commits go this way (``server.commit_journal``), and when a journal is not needed any more
+(``server.journal_files``).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from millstream.store.checksum import crc32c
+from millstream.store.commit import segment_path, summary_path
+from millstream.store.errors import StoreError
+from millstream.store.fs import File, FileSystem
+from millstream.store.record import CUT, WHOLE, Record
+from millstream.store.segment import FILE_HEADER_SIZE, start_in_header
+
+_log = logging.getLogger("millstream.store")
+
+ALIGNMENT: Final = 4096
+START: Final = ALIGNMENT  # of the first batch
+MAGIC: Final = b"MSJ\x01"
+NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
+_ROOM_LEFT: Final = 256 * 1024 * 1024  # bytes on a disk, beside a journal
+_SECTOR: Final = 512  # the header says the same in each of them
+_HEADER: Final = struct.Struct("<4s16sI")
+_BATCH: Final = struct.Struct("<16sIIIQ")
+_CHECKED: Final = 20  # what lies before is not covered by the checksum
+_ENTRY: Final = struct.Struct("<HQQI")
+_LOG: Final = re.compile(r".+/streams/[^/]+/(log|consumers)")
+_SEGMENT: Final = re.compile(r"([0-9]{10})\.log")
+
+
+def journal_path(folder: str, number: int) -> str:
+    return f"{folder}/millstream-{number:010d}.journal"
+
+
+class Entry(NamedTuple):
+    """Bytes that belong into the file of a log."""
+
+    key: bytes
+    segment: int
+    base: int
+    data: bytes | memoryview
+
+
+class Batch(NamedTuple):
+    """A batch as it is written, and where in it the bytes of each entry begin."""
+
+    data: bytes
+    starts: list[int]
+
+
+def new_mark() -> bytes:
+    """Return the mark of a new journal."""
+    return os.urandom(16)
+
+
+def encode_header(mark: bytes) -> bytes:
+    sector = _HEADER.pack(MAGIC, mark, crc32c(MAGIC + mark)).ljust(_SECTOR, b"\0")
+    return sector * (START // _SECTOR)
+
+
+def _mark_of(data: bytes) -> bytes | None:
+    """Return the mark that the header of a journal names; None if no copy of it is sound."""
+    for at in range(0, min(START, len(data) - _HEADER.size), _SECTOR):
+        magic, mark, crc = _HEADER.unpack_from(data, at)
+        if magic == MAGIC and crc == crc32c(magic + mark):
+            return bytes(mark)
+    return None
+
+
+def encode_batch(mark: bytes, order: int, entries: Sequence[Entry]) -> Batch:
+    parts: list[bytes | memoryview] = [b""]
+    starts = []
+    at = _BATCH.size
+    for key, segment, base, data in entries:
+        parts += (_ENTRY.pack(len(key), segment, base, len(data)), key, data)
+        at += _ENTRY.size + len(key)
+        starts.append(at)
+        at += len(data)
+    parts[0] = _BATCH.pack(mark, 0, at, len(entries), order)[_CHECKED:]
+    body = b"".join(parts)
+    return Batch(mark + crc32c(body).to_bytes(4, "little") + body + bytes(-at % ALIGNMENT), starts)
+
+
+def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
+    """All sound batches of a journal, with their orders; those that are damaged or torn are left out."""
+    mark = _mark_of(data)
+    at = START
+    while mark is not None and at + _BATCH.size <= len(data):
+        found, crc, size, count, order = _BATCH.unpack_from(data, at)
+        if found != mark or not _BATCH.size <= size <= len(data) - at:
+            at += ALIGNMENT
+            continue
+        if crc32c(data[at + _CHECKED : at + size]) != crc:
+            at += ALIGNMENT
+            continue
+        yield order, list(_entries(data, at + _BATCH.size, count))
+        at += size + -size % ALIGNMENT
+
+
+def _entries(data: bytes, at: int, count: int) -> Iterator[Entry]:
+    for _ in range(count):
+        key_size, segment, base, size = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        key = data[at : at + key_size]
+        at += key_size
+        yield Entry(key, segment, base, data[at : at + size])
+        at += size
+
+
+def journals(fs: FileSystem, folder: str) -> list[int]:
+    """The numbers of the journals in the folder of a store."""
+    return sorted(int(match[1]) for name in fs.list(folder) if (match := NAME.fullmatch(name)))
+
+
+class Replayed(NamedTuple):
+    """What a replay leaves."""
+
+    done: list[int]  # numbers of journals that are not needed any more
+    failed: dict[str, StoreError]  # by the folder of a log: why it may miss what journals have
+
+
+def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) -> Replayed:
+    """Put back what the files of logs lost.
+
+    `is_there` is asked with the folder of a log and the id of its stream.  A log that cannot be read or
+    written is reported, and the journals that speak of it are kept for the next start.  StoreError if a
+    journal cannot be read: nobody knows which logs it vouches for.
+    """
+    failed: dict[bytes, StoreError] = {}
+    touched: list[str] = []  # files that were not synced by those who wrote them
+    found = {number: list(read_batches(_read(fs, folder, number))) for number in journals(fs, folder)}
+    batches = sorted((batch for each in found.values() for batch in each), key=lambda batch: batch[0])
+    by_log: dict[bytes, list[Entry]] = {}
+    for _, entries in batches:
+        for entry in entries:
+            by_log.setdefault(entry.key, []).append(entry)
+    for key, entries in by_log.items():
+        path, identity = _path_and_id(key)
+        try:
+            if _is_log(path) and is_there(f"{folder}/{path}", identity):
+                touched += _replay_log(fs, f"{folder}/{path}", entries)
+        except StoreError as error:
+            failed[key] = error
+            _log.error("commit journals are kept for the next start: %s", error)
+    try:
+        if touched and not fs.sync_all(folder, [os.path.dirname(path) for path in touched]):
+            for path in touched:
+                _sync(fs, path)
+    except StoreError as error:
+        _log.error("commit journals are kept for the next start: %s", error)
+        return Replayed([], _by_folder(folder, failed))
+    done = [
+        number
+        for number, of_one in found.items()
+        if not any(entry.key in failed for _, entries in of_one for entry in entries)
+    ]
+    return Replayed(done, _by_folder(folder, failed))
+
+
+def _read(fs: FileSystem, folder: str, number: int) -> bytes:
+    path = journal_path(folder, number)
+    try:
+        return fs.read_all(path)
+    except StoreError as error:
+        raise StoreError(
+            "replay",
+            path,
+            str(error),
+            hint="it has what streams may have lost; move it away to start without that",
+        ) from error
+
+
+def _by_folder(folder: str, failed: dict[bytes, StoreError]) -> dict[str, StoreError]:
+    return {f"{folder}/{_path_and_id(key)[0]}": error for key, error in failed.items()}
+
+
+def _path_and_id(key: bytes) -> tuple[str, str]:
+    path, _, identity = key.decode(errors="replace").partition("\0")
+    return path, identity
+
+
+def _is_log(path: str) -> bool:
+    """Tell whether a path is one of a log within a store."""
+    return _LOG.fullmatch(path) is not None and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    file = fs.open(path, create=False)
+    try:
+        file.sync()
+    finally:
+        file.close()
+    fs.sync_folder(os.path.dirname(path))
+
+
+def _replay_log(fs: FileSystem, folder: str, entries: list[Entry]) -> list[str]:
+    """Put back what the newest file of one log lost; returns its path if the journal speaks of it."""
+    names = fs.list(folder)
+    newest = max((int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))), default=0)
+    number = max(newest, 1)  # the first one may have been made without a sync
+    # A file only grows.  Where a commit was tried again, it begins with what the first try had.
+    wanted = sorted((entry for entry in entries if entry.segment == number), key=lambda entry: entry.base)
+    if not wanted or summary_path(folder, number) in (f"{folder}/{name}" for name in names):
+        return []
+    is_new = not newest
+    if is_new and wanted[0].base != 0:
+        return []
+    file = fs.open(segment_path(folder, number), create=is_new)
+    try:
+        written = sum(_put_back(file, entry) for entry in wanted)
+        if written:
+            _log.info("%s: %d bytes are put back from the commit journal", folder, written)
+    finally:
+        file.close()
+    return [segment_path(folder, number)]
+
+
+def _put_back(file: File, entry: Entry) -> int:
+    """Write what is missing of an entry to its file; returns the number of bytes."""
+    size = file.size()
+    if entry.base > size:
+        return 0  # what lies before it was lost, which no crash does
+    there = file.read(entry.base, len(entry.data))
+    if there == entry.data:
+        return 0
+    data = bytes(entry.data)
+    mended = bytearray(there + data[len(there) :])
+    written = 0
+    for start, end in _pieces(data, entry.base):
+        found = _sound_size(file, there, start, entry.base)
+        if found and found != end - start:
+            return 0  # other records lie there: the log went on without this entry
+        if not found:
+            mended[start:end] = data[start:end]
+            written += end - start
+    inside = size - entry.base
+    file.overwrite(entry.base, bytes(mended[:inside]), sync=False)
+    if len(mended) > inside:
+        file.append(bytes(mended[inside:]))
+    return written
+
+
+def _pieces(data: bytes, base: int) -> Iterator[tuple[int, int]]:
+    """Where the file's header, if the bytes have it, and each record begin and end."""
+    at = 0
+    if base == 0:
+        yield 0, FILE_HEADER_SIZE
+        at = FILE_HEADER_SIZE
+    record = Record()
+    while at < len(data) and record.read(data, at, len(data), True, base) == WHOLE:
+        yield at, at + record.size
+        at += record.size
+
+
+def _sound_size(file: File, there: bytes, start: int, base: int) -> int:
+    """Return the size of the sound header or record at `start` of what is there; 0 if there is none."""
+    if base + start == 0:
+        return FILE_HEADER_SIZE if start_in_header(there[:FILE_HEADER_SIZE]) is not None else 0
+    record = Record()
+    found = record.read(there, start, len(there), True, base)
+    if found == CUT and file.size() > base + len(there):  # a record that is longer than the entry
+        rest = file.read(base + start, file.size() - base - start)
+        found = record.read(rest, 0, len(rest), True, base + start)
+    return record.size if found == WHOLE else 0
+
+
+def make_journal(path: str, size: int, mark: bytes) -> int:
+    """Make a journal without batches, durably; returns its descriptor.  OSError if it cannot be made.
+
+    Its blocks are written now, so that a batch changes nothing but its own bytes, and its sync writes nothing
+    else.  On a disk that is nearly full, what is there is left to the streams.
+    """
+    disk = os.statvfs(os.path.dirname(path))
+    if disk.f_bavail * disk.f_frsize < _ROOM_LEFT + size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o640)
+    try:
+        os.pwrite(descriptor, encode_header(mark), 0)
+        clear_journal(descriptor, size)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        os.close(descriptor)
+        os.unlink(path)
+        raise
+    return descriptor
+
+
+def clear_journal(descriptor: int, end: int) -> None:
+    """Overwrite all batches up to `end` with zeros, durably: nothing that was removed stays in a journal."""
+    zeros = bytes(min(end - START, 1024 * 1024))
+    at = START
+    while at < end:
+        at += os.pwrite(descriptor, zeros[: end - at], at)
+    os.fdatasync(descriptor)
