@@ -217,6 +217,18 @@ def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
             written += os.pwrite(fd, view[written : written + WRITE_BYTES], offset + written)
 
 
+def _read_to_end(fd: int) -> bytes:
+    """Read a whole file; with two calls, if it does not change meanwhile."""
+    size = os.fstat(fd).st_size
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    chunks = [data]
+    while chunks[-1]:
+        chunks.append(os.read(fd, WRITE_BYTES))
+    return b"".join(chunks)
+
+
 def _private(path: str, flags: int) -> int:
     """Open a file that others than owner and group cannot read, whatever the umask."""
     return os.open(path, flags | os.O_CLOEXEC, 0o640)
@@ -236,8 +248,11 @@ class RealFileSystem:
 
     def read_all(self, path: str) -> bytes:
         try:
-            with open(path, "rb") as file:
-                return file.read()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return _read_to_end(fd)
+            finally:
+                os.close(fd)
         except OSError as error:
             raise store_error("read", path, error) from error
 
