@@ -181,6 +181,15 @@ class LogWriting(LogReading):
             total += size
         return total
 
+    def gathered(self) -> int:
+        """Return how many bytes of records wait for the next commit."""
+        total = 0
+        for segment in reversed(self.segments):
+            if segment.pending.size == 0:
+                break
+            total += segment.pending.size
+        return total
+
     def begin_commit(self, *, flush: bool = False) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way.
 
