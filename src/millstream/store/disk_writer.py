@@ -34,7 +34,7 @@ else:
     fstatvfs: Any = None
     FALLOC_FL_KEEP_SIZE: Any = None
 
-from millstream.store.fs import WRITE_BYTES
+from millstream.store.positioned import WRITE_BYTES
 
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer
