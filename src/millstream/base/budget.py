@@ -35,11 +35,13 @@ class Budget:
 
     def __init__(self) -> None:
         self.tables = Share(0)  # of sealed segments, for reading many messages
+        self.spares = Share(0)  # memory of commits that were written, for the next ones
         self.set(DEFAULT_BUDGET)
 
     def set(self, limit: int) -> None:
         """Divide `limit` bytes; what is in use shrinks by and by."""
         self.tables.limit = limit // 8
+        self.spares.limit = limit * 3 // 8
 
 
 BUDGET: Final = Budget()

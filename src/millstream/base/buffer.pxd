@@ -1,6 +1,7 @@
 cimport cython
 
 cdef Py_ssize_t _SMALLEST
+cdef Py_ssize_t _LARGE
 cdef Py_ssize_t _KEEP
 cdef int _LINE_END
 cdef unsigned char _RETURN

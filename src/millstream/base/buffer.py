@@ -14,6 +14,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 _SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
+_LARGE = 4 * 1024 * 1024  # a buffer of this size does not double any more when it grows
 _LINE_END = ord("\n")
 _RETURN = ord("\r")
 _SMALL = 0x20  # or-ed to a letter makes it small; "-" stays what it is
@@ -70,7 +71,10 @@ class GrowingBuffer:
             self._grow(extra)
 
     def _grow(self, extra: int) -> None:
-        capacity = max(2 * self._capacity, self.size + extra, _SMALLEST)
+        if self._capacity < _LARGE:
+            capacity = max(2 * self._capacity, self.size + extra, _SMALLEST)
+        else:
+            capacity = max(self._capacity + self._capacity // 4, self.size + extra)
         if cython.compiled:
             PyByteArray_Resize(self._store, capacity)
         else:

@@ -53,6 +53,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.commit",
     "millstream.store.log_reading",
     "millstream.store.log_writing",
+    "millstream.store.log_removal",
     "millstream.store.log",
     "millstream.store.cursor",
     "millstream.store.frozen",

@@ -22,6 +22,7 @@ from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import Authenticator
 from millstream.broker.backpressure import Backpressure
+from millstream.broker.body_reader import read_bodies
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
@@ -270,6 +271,11 @@ class Broker:
             connection.account.add(connection)
         connection.keepalive.start()
         _log.debug("%s - Client connection created", connection)
+
+    def read_bodies(self, connection: Connection) -> None:
+        """Read the large body that has begun to come where it is needed; see ``body_reader``."""
+        if not connection.closed:
+            read_bodies(connection)
 
     def never_connected(self, connection: Connection, reason: CloseReason) -> None:
         """An accepted socket that never became a connection."""

@@ -19,6 +19,7 @@ cdef int _BYTES_SHIFT
 cdef Py_ssize_t _OPERATION_WORK
 cdef Py_ssize_t _FLUSH_AT
 cdef Py_ssize_t _SPARE_BUFFERS
+cdef Py_ssize_t _LARGE_BODY
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
@@ -41,10 +42,13 @@ cdef class Tick:
     cdef readonly list held
     cdef readonly unsigned long long switches
     cdef unsigned long long _reader
+    cdef readonly unsigned long long round
+    cdef public bint counts
 
     cpdef reads(self, unsigned long long cid)
     cpdef OutBuffer borrow(self, Connection connection)
     cpdef give_back(self, OutBuffer buffer)
+    cpdef count_round(self)
     @cython.locals(connection=Connection, held=list)
     cpdef release(self)
     @cython.locals(connection=Connection, dirty=list)
@@ -63,6 +67,7 @@ cdef class Connection(Subscriber):
     cdef public bint suspended
     cdef readonly bint waiting
     cdef public bint half_closes
+    cdef public bint reads_bodies
     cdef public object session
     cdef public object keepalive
     cdef public object backpressure
@@ -89,13 +94,16 @@ cdef class Connection(Subscriber):
     cdef AckRoute _acks
     cdef Py_ssize_t _work
     cdef double _turn_end
+    cdef unsigned long long _round
     cdef list _later
 
     cpdef enter(self, object account)
+    cpdef object room(self)
+    cpdef body_received(self, Py_ssize_t count)
     cpdef process(self)
     @cython.locals(parser=Parser, op=int)
     cdef void _act(self) except *
-    @cython.locals(now=double)
+    @cython.locals(now=double, tick=Tick)
     cdef void _look_at_the_clock(self) except *
     cpdef take_turn(self)
     @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)

@@ -43,6 +43,7 @@ _BYTES_SHIFT = 14  # 16 KiB count 1, too
 _OPERATION_WORK = 4
 _FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
 _SPARE_BUFFERS = 64
+_LARGE_BODY = 64 * 1024  # bytes that are missing; so many are read where they are needed
 
 _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
@@ -72,6 +73,8 @@ class Tick:
         self.held: list[Connection] = []  # until then
         self.switches = 0  # how often another client was read from than before
         self._reader = 0  # the client that was read from last
+        self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
+        self.counts = False  # the round will be counted when this one has ended
 
     @property
     def steps(self) -> int:
@@ -93,6 +96,11 @@ class Tick:
     def give_back(self, buffer: OutBuffer) -> None:
         if len(self._spare) < _SPARE_BUFFERS:
             self._spare.append(buffer)
+
+    def count_round(self) -> None:
+        """Note that the loop has looked at all sockets since this was asked for."""
+        self.round += 1
+        self.counts = False
 
     def release(self) -> None:
         """Read again from connections that were held."""
@@ -127,7 +135,9 @@ class Connection(Subscriber):
         self.closed = False
         self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
         self.waiting = False  # has input left for its next turn
-        self.half_closes = False  # the transport leaves it to us to close when the peer has hung up
+        # Of a TCP connection without TLS: the transport leaves it to us to close when the peer has hung up.
+        self.half_closes = False
+        self.reads_bodies = False  # large bodies are read into the parser (``body_reader``)
         self.session: Any = None  # handshake.Session: who this is and what was negotiated
         self.keepalive: Any = None
         self.backpressure: Any = None
@@ -156,6 +166,7 @@ class Connection(Subscriber):
         self._acks: AckRoute | None = None  # where the last acknowledgement went
         self._work = 0  # done since the last look at the clock
         self._turn_end = 0.0  # when others get their turn, by `tick.clock`; 0: not known yet
+        self._round = 0  # of the loop, for which that is true
         self._later: list[bytes] | None = None  # input that came although nothing is read
 
     def enter(self, account: Any) -> None:
@@ -182,11 +193,7 @@ class Connection(Subscriber):
         watchdog.ended(began, _MADE)
 
     def data_received(self, data: bytes) -> None:
-        now: float = self.broker.now()
-        if now != self.last_activity:
-            # uvloop's time stands still while it reads one socket many times in a row
-            self.last_activity = now
-            self._turn_end = 0.0
+        self.last_activity = self.broker.now()
         if self.waiting:
             if self._later is None:
                 self._later = []
@@ -197,6 +204,24 @@ class Connection(Subscriber):
         began = watchdog.began()
         self.parser.feed(data)
         self.process()
+        if self.half_closes and not self.reads_bodies and self.parser.wants() > _LARGE_BODY:
+            self.broker.read_bodies(self)
+        watchdog.ended(began, _READ)
+
+    def room(self) -> memoryview | None:
+        """Return where to read the rest of a large body; None: the next bytes belong to ``data_received``."""
+        if self.waiting or self.suspended or self.closed or self.parser.wants() == 0:
+            return None
+        return self.parser.room()
+
+    def body_received(self, count: int) -> None:
+        """Take that many bytes that were read into the room."""
+        watchdog = self.tick.watchdog
+        began = watchdog.began()
+        self.last_activity = self.broker.now()
+        self.parser.filled(count)
+        if self.parser.wants() == 0:
+            self.process()
         watchdog.ended(began, _READ)
 
     def eof_received(self) -> bool:
@@ -282,9 +307,14 @@ class Connection(Subscriber):
     def _look_at_the_clock(self) -> None:
         """Stop reading until others had their turn, if this connection has been served for long enough."""
         self._work = 0
-        now: float = self.tick.clock()
-        if self._turn_end == 0.0:
+        tick = self.tick
+        now: float = tick.clock()
+        if self._turn_end == 0.0 or self._round != tick.round:
             self._turn_end = now + _SLICE_S
+            self._round = tick.round
+            if not tick.counts:
+                tick.counts = True
+                self.broker.turns.soon(tick.count_round)
         elif now >= self._turn_end and not (self.closed or self.suspended):
             self.waiting = True
             self.transport.pause_reading()

@@ -32,6 +32,7 @@ _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means some
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
 _MOST_DIGITS = 18
+_LARGE = 64 * 1024  # few messages of this size are too much
 _ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
@@ -53,6 +54,7 @@ class Ingest:
         self.plain = False  # the stream lets messages take the short way
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
+        self.weigh: Callable[[], None] | None = None  # finds out whether it does; asked for large messages
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
         self._log = log
         self._dedupe = dedupe
@@ -68,6 +70,8 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """A message on one of the stream's subjects; the frame is only lent."""
+        if frame.body_size >= _LARGE and self.weigh is not None:
+            self.weigh()
         if self.hold is not None:
             self.hold()
         self._id_size = 0

@@ -61,6 +61,7 @@ class Resources:
         self.max_buffered_size = max_buffered_size
         self.max_unwritten = max_unwritten  # bytes of all streams; with more, publishers are not read from
         self.unwritten = 0  # as far as they were counted
+        self.resting = False  # a timer will give back memory that commits used
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
         self.accounts: list[AccountJetStream] = []

@@ -40,12 +40,13 @@ from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
 from millstream.store.log_writing import close_files
-from millstream.store.record import Record, drop_large_spares
+from millstream.store.record import Record, drop_large_spares, has_large_spares
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.resources import Resources
     from millstream.store.fs import File
     from millstream.store.index import SubjectNode
     from millstream.store.log import Log
@@ -55,6 +56,7 @@ _log = logging.getLogger("millstream.jetstream")
 _UNTOLD_BYTES: Final = 64 * 1024  # that gather at most during a commit before they are weighed again
 _LOOKS: Final = 16  # how often they are weighed at least before there is no room left
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_REST_S: Final = 1.0  # after which memory of large commits is given back, if nothing waits for the disk
 _TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
@@ -111,6 +113,7 @@ class Stream:
             lambda: account.committer.dirty(self),
             self.publishing.publish,
         )
+        self.ingest.weigh = self._weigh_commit
         self._waiting_acks = Replies()
         self._committing_acks = Replies()
         self._durable_acks = Replies()  # may be sent
@@ -128,6 +131,7 @@ class Stream:
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self.straight = False  # messages may go straight to the log
         self._unwritten = 0  # bytes, when they were counted last
+        self._ahead = False  # then, as much waited for the next commit as one may have
         self._crowded = False  # the server has no room for anything
         self.configure(config)
 
@@ -314,17 +318,26 @@ class Stream:
         resources = self.account.resources
         resources.unwritten += unwritten - self._unwritten
         self._unwritten = unwritten
-        if resources.flooded:
+        # Half of the room is for the commit under way: the next one gathers while this one is written.
+        most = resources.max_unwritten // 2
+        self._ahead = unwritten > most and self.log.committing and self.log.gathered() > most
+        if self._ahead or resources.flooded:
             self.ingest.hold = self._hold
         else:
             self.ingest.hold = None
             self.world.release_publishers()
-            if resources.unwritten == 0:
-                drop_large_spares()
+        if resources.unwritten == 0 and not resources.resting and has_large_spares():
+            resources.resting = True
+            self.world.call_later(_REST_S, partial(_rest, resources))
+
+    def _weigh_commit(self) -> None:
+        """Count the bytes that wait for the commit under way to end."""
+        if self.log.committing:
+            self._weigh(self.log.unwritten())
 
     def _hold(self) -> None:
         """Hold whoever publishes, unless other streams have been written since this one was weighed."""
-        if self.account.resources.flooded:
+        if self._ahead or self.account.resources.flooded:
             self.world.hold_publisher()
         else:
             self.ingest.hold = None
@@ -543,3 +556,10 @@ class Stream:
             except StoreError as error:  # the rest can be told without it
                 _log.error("%s", error)
         return ZERO_TIME
+
+
+def _rest(resources: Resources) -> None:
+    """Give memory of large commits back, unless there are commits again."""
+    resources.resting = False
+    if resources.unwritten == 0:
+        drop_large_spares()

@@ -69,6 +69,11 @@ cdef class Parser:
     cdef bint _advance(self) except -1
     @cython.locals(have=Py_ssize_t, count=Py_ssize_t)
     cdef bint _fill(self, bytes data, Py_ssize_t taken) except -1
+    cdef bint _is_filled(self, Py_ssize_t have, Py_ssize_t count) except -1
+    cpdef Py_ssize_t wants(self) noexcept
+    @cython.locals(have=Py_ssize_t)
+    cpdef object room(self)
+    cpdef filled(self, Py_ssize_t count)
     cdef void _use_up(self, Py_ssize_t taken) noexcept
     @cython.locals(p="const unsigned char*", n=Py_ssize_t, c="unsigned char")
     cdef int _parse(self, Py_ssize_t i) except? -1

@@ -12,7 +12,8 @@ takes a copy.
 A frame cut in two by a read boundary is put together here, and nothing else is copied: of the next
 chunk only the rest of that line or body is taken, then parsing goes on where the chunk lies.  A cut
 argument line is parsed anew when more arrives (it is at most ``max_control_line`` long); the room for a
-cut body is made once, and filled by the chunks that follow, whatever their sizes.
+cut body is made once, and filled by the chunks that follow, whatever their sizes; or whoever reads the
+socket reads into it (``wants``, ``room``, ``filled``), which saves copies of large bodies.
 
 The rules are nats-server's, including its odd ones: a bare LF ends a line, ``CONNECT{}`` needs no
 blank, whatever follows ``PING`` on its line is ignored.  The arguments begin with the first byte that is
@@ -30,7 +31,9 @@ from typing import Any
 import cython
 
 if cython.compiled:
+    from cython.cimports.cpython.buffer import PyBUF_WRITE
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
     from cython.cimports.libc.string import memchr, memcpy
 
 
@@ -198,8 +201,12 @@ class Parser:
             memcpy(PyBytes_AS_STRING(self._frame) + have, PyBytes_AS_STRING(data) + taken, count)
         else:
             self._frame[have : have + count] = data[taken : taken + count]
-        self._missing -= count
         self._use_up(taken + count)
+        return self._is_filled(have, count)
+
+    def _is_filled(self, have: int, count: int) -> bool:
+        """Note that `count` bytes followed the `have` of the cut frame; returns whether it can be parsed."""
+        self._missing -= count
         have += count
         if self._missing > 1 or (self._missing == 1 and self._frame[have - 1] == _CR):
             return False
@@ -210,6 +217,31 @@ class Parser:
         self._end = have
         self._missing = 0
         return True
+
+    # -- large bodies ---------------------------------------------------------------------------
+
+    def wants(self) -> int:
+        """Return how many bytes of a cut frame are still to come, all of them in chunks to be fed."""
+        return self._missing if self._taken >= len(self._chunk) else 0
+
+    def room(self) -> memoryview:
+        """Return the memory of these bytes: who reads them straight into it calls ``filled``, not ``feed``.
+
+        It must not be used after that, nor after ``feed``.
+        """
+        have = len(self._frame) - self._missing
+        if cython.compiled:
+            room: memoryview = PyMemoryView_FromMemory(
+                PyBytes_AS_STRING(self._frame) + have, self._missing, PyBUF_WRITE
+            )
+            return room
+        return memoryview(self._frame)[have:]
+
+    def filled(self, count: int) -> None:
+        """Take the first `count` bytes of the room as the next ones of the cut frame."""
+        if count > self._missing:
+            raise ValueError("the room is smaller than that")
+        self._is_filled(len(self._frame) - self._missing, count)
 
     def _use_up(self, taken: int) -> None:
         """Everything before `taken` was taken from the chunk; one that is used up is not kept."""

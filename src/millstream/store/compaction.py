@@ -41,7 +41,7 @@ class Compaction(Rewriting):
     ) -> None:
         super().__init__(fs, folder, segment, file, block_size)
         self._removals = sorted(kept_removals)
-        self._removed = bytes(segment.removed or b"")  # the other tables do not change any more
+        self.removed = bytes(segment.removed or b"")  # the other tables do not change any more
         self._chunk = b""
         self._chunk_at = 0
 
@@ -101,7 +101,7 @@ class Compaction(Rewriting):
         return found == WHOLE and record.seq == self.segment.seq_at(ordinal) and record.is_message()
 
     def _was_removed(self, ordinal: int) -> bool:
-        removed = self._removed
+        removed = self.removed
         return ordinal >> 3 < len(removed) and (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
 
     def _write_others(self, fresh: Segment, file: File | BlockWriter) -> None:

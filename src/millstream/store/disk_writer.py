@@ -45,7 +45,7 @@ else:
     FALLOC_FL_KEEP_SIZE: Any = None
 
 from millstream.store.fill import PAGE, plan
-from millstream.store.fs import WRITE_BYTES
+from millstream.store.positioned import WRITE_BYTES
 
 if TYPE_CHECKING:
     from millstream.store.record import RecordBuffer

@@ -17,12 +17,8 @@ from typing import Final, Protocol
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
-from millstream.store.positioned import read_at
+from millstream.store.positioned import WRITE_BYTES, read_at, write_at
 from millstream.store.reserve import Reserve
-
-# In one call.  For larger ones the kernel looks for large pieces of memory, which on virtual machines are
-# those that were never used: each byte of them costs up to eight times as much.
-WRITE_BYTES: Final = 256 * 1024
 
 
 class File(Protocol):
@@ -160,7 +156,7 @@ class RealFile:
         fd = self._descriptor("write")
         self.unfill()
         try:
-            _write(fd, self._end, data)
+            write_at(fd, self._end, data)
         except OSError as error:
             raise store_error("write", self.path, error) from error
         self._end += len(data)  # only now: what a failed write left behind is overwritten by the next
@@ -183,7 +179,7 @@ class RealFile:
     def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
         fd = self._descriptor("overwrite")
         try:
-            _write(fd, offset, data)
+            write_at(fd, offset, data)
             if sync:
                 os.fdatasync(fd)
         except OSError as error:
@@ -208,13 +204,6 @@ class RealFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-def _write(fd: int, offset: int, data: bytes | memoryview) -> None:
-    written = 0
-    with memoryview(data) as view:
-        while written < len(view):
-            written += os.pwrite(fd, view[written : written + WRITE_BYTES], offset + written)
 
 
 def _read_to_end(fd: int) -> bytes:

@@ -1,15 +1,18 @@
 cimport cython
 
 from millstream.store.index cimport SubjectIndex, SubjectNode
-from millstream.store.record cimport Record
+from millstream.store.record cimport Record, time_in
 from millstream.store.segment cimport Segment
 from millstream.store.stretches cimport Stretches
 from millstream.store.waypoints cimport Waypoints
+from millstream.subjects.match cimport matches
 
 cdef int _WHOLE
 cdef int _NOT_THERE
 cdef int _LOST
 cdef int _MANY
+cdef int _FEW
+cdef Py_ssize_t _SHORT_STRETCH
 
 cdef class LogReading:
     cdef readonly object fs
@@ -81,7 +84,16 @@ cdef class LogReading:
     @cython.locals(points=Waypoints)
     cdef unsigned long long _near_time(self, Segment segment, long long timestamp) except? 0
     cdef Py_ssize_t _position_at_time(self, long long timestamp) except -1
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t, known=Py_ssize_t)
+    @cython.locals(
+        start=Py_ssize_t, end=Py_ssize_t, written=Py_ssize_t, data=bytes, first=Py_ssize_t, last=Py_ssize_t,
+        middle=Py_ssize_t, ordinal=Py_ssize_t, whole=bint,
+    )
+    cdef Py_ssize_t _ordinal_between(
+        self, Segment segment, Py_ssize_t low, Py_ssize_t high, long long timestamp, Record record
+    ) except -2
+    @cython.locals(
+        low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t, known=Py_ssize_t, found=Py_ssize_t,
+    )
     cdef Py_ssize_t _ordinal_at_time(self, Segment segment, long long timestamp, Record record) except -1
     cpdef bint get(self, unsigned long long seq, Record record) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t)

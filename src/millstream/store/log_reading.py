@@ -20,10 +20,11 @@ from millstream.store.filters import bounds, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.index import SubjectIndex, SubjectNode
 from millstream.store.losses import Losses
-from millstream.store.record import WHOLE, Record
+from millstream.store.record import WHOLE, Record, time_in
 from millstream.store.segment import Segment
 from millstream.store.stretches import LOST, NOT_THERE, Stretches
 from millstream.store.tables import Tables
+from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
     from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
@@ -32,6 +33,8 @@ _WHOLE = WHOLE
 _NOT_THERE = NOT_THERE
 _LOST = LOST
 _MANY = 256
+_FEW = 3
+_SHORT_STRETCH = 64 * 1024
 
 
 class LogReading:
@@ -208,10 +211,13 @@ class LogReading:
                 if near:
                     return near
                 self.load(segment)
+            ordinal = segment.next_live(segment.first_not_below(seq))
+            if ordinal < segment.count and matches(segment.subject_at(ordinal), pattern):
+                return segment.seq_at(ordinal)  # as often; flags of all subjects cost more
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
-            ordinal = segment.next_match(segment.first_not_below(seq), wanted)
+            ordinal = segment.next_match(ordinal, wanted)
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
         return 0
@@ -297,7 +303,7 @@ class LogReading:
     def _near_time(self, segment: Segment, timestamp: int) -> int:
         """The first sequence in a segment stored at or after `timestamp`; 0: ask the tables."""
         points = segment.waypoints
-        if points is None or segment.loaded or segment.times_fall or segment.last_timestamp < timestamp:
+        if points is None or segment.times_fall or segment.last_timestamp < timestamp:
             return 0
         return self._stretches.at_time(segment, points, timestamp, self._scratch)
 
@@ -316,6 +322,9 @@ class LogReading:
                 high = segment.timed.at(known)
             if known > 0:
                 low = segment.timed.at(known - 1)
+            found = self._ordinal_between(segment, low, high, timestamp, record)
+            if found >= 0:
+                return found
         while low < high:
             middle = (low + high) // 2
             probe = middle
@@ -326,6 +335,31 @@ class LogReading:
             else:
                 high = middle
         return low
+
+    def _ordinal_between(self, segment: Segment, low: int, high: int, timestamp: int, record: Record) -> int:
+        """Search the records from `low` to before `high` with one read; -1 if they have to be read singly."""
+        if high - low < _FEW:
+            return -1
+        start, end = segment.offset_at(low), segment.end_of(high - 1)
+        written = segment.pending.base if segment.pending.size else segment.size
+        if segment.writing is not None:
+            written = segment.writing.base
+        if end > written or end - start > _SHORT_STRETCH:
+            return -1
+        data = self._bytes(segment, start, end - start)
+        first, last = low, high
+        while first < last:
+            middle = (first + last) // 2
+            if time_in(data, segment.offset_at(middle) - start, len(data)) < timestamp:
+                first = middle + 1
+            else:
+                last = middle
+        # These times are not verified; the two at which the search ended are, and tell the same.
+        for ordinal in range(max(first - 1, low), min(first + 1, high)):
+            whole = record.read(data, segment.offset_at(ordinal) - start, len(data), True, start) == _WHOLE
+            if not whole or (record.timestamp >= timestamp) != (ordinal == first):
+                return -1
+        return first
 
     # -- reading ----------------------------------------------------------------------------------
 

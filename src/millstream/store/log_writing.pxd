@@ -10,6 +10,7 @@ cdef int _SKIP
 cdef int _MESSAGE
 cdef int _ERASE
 cdef unsigned long long _FARTHEST_JUMP
+cdef Py_ssize_t _MOST_MESSAGES
 
 cdef class LogWriting(LogReading):
     cdef public bint keeps_recent

@@ -31,6 +31,7 @@ _SKIP = int(Kind.SKIP)
 _MESSAGE = int(Kind.MESSAGE)
 _ERASE = int(Kind.ERASE)
 _FARTHEST_JUMP = FARTHEST_JUMP
+_MOST_MESSAGES = 65_536  # of a segment: the event loop waits while the tables of one are loaded
 
 
 def close_files(files: list[File]) -> None:
@@ -77,7 +78,7 @@ class LogWriting(LogReading):
     ) -> int:
         """Store ``source[start:start + size]``, of which the first part are headers; its sequence."""
         segment = self._active
-        if segment is None or segment.size >= self._segment_size:
+        if segment is None or segment.size >= self._segment_size or segment.count >= _MOST_MESSAGES:
             segment = self._roll()
         seq = self.last_seq + 1
         total = segment.write(_MESSAGE, seq, timestamp, subject, source, start, header_size, size)
@@ -179,6 +180,15 @@ class LogWriting(LogReading):
             if size == 0 and segment is not self._active:
                 break
             total += size
+        return total
+
+    def gathered(self) -> int:
+        """Return how many bytes of records wait for the next commit."""
+        total = 0
+        for segment in reversed(self.segments):
+            if segment.pending.size == 0:
+                break
+            total += segment.pending.size
         return total
 
     def begin_commit(self, *, flush: bool = False) -> Commit | None:

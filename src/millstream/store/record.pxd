@@ -14,8 +14,8 @@ cdef int _KIND_SHIFT
 cdef int _WHOLE
 cdef int _CUT
 cdef int _DAMAGED
-cdef Py_ssize_t _SPARE_BYTES
 cdef list _spare
+cdef Py_ssize_t _LARGE_RECORD
 
 cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py_ssize_t body_size)
 
@@ -34,7 +34,7 @@ cdef class RecordBuffer(GrowingBuffer):
     ) except -1
     @cython.locals(p="unsigned char*", at=Py_ssize_t, end=Py_ssize_t, base=Py_ssize_t)
     cpdef seal(self)
-    @cython.locals(store=bytearray, each=bytearray, kept=Py_ssize_t)
+    @cython.locals(store=bytearray)
     cpdef recycle(self)
     cpdef bytes slice(self, Py_ssize_t start, Py_ssize_t size)
 

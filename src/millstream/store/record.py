@@ -27,6 +27,7 @@ from enum import IntEnum
 
 import cython
 
+from millstream.base.budget import BUDGET
 from millstream.base.buffer import GrowingBuffer, read_little
 from millstream.store.checksum import crc_of
 
@@ -54,7 +55,7 @@ _SIZE_MASK = MAX_RECORD
 _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
-_SPARE_BYTES = 40 * 1024 * 1024  # of all memory that is kept for the next buffers
+_LARGE_RECORD = 64 * 1024
 _MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
 _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
 
@@ -72,6 +73,7 @@ def record_size(subject_size: int, header_size: int, body_size: int) -> int:
 
 
 _spare: list[bytearray] = []
+_SPARES = BUDGET.spares
 
 
 class RecordBuffer(GrowingBuffer):
@@ -111,8 +113,9 @@ class RecordBuffer(GrowingBuffer):
         if subject_size > _MAX_SUBJECT or total > _SIZE_MASK:
             raise ValueError(f"a record cannot have {total} bytes, or a subject of {subject_size}")
         if self._capacity == 0 and _spare:
-            self._store = _spare.pop()
+            self._store = _spare.pop() if total < _LARGE_RECORD else _spare.pop(_largest())
             self._capacity = len(self._store)
+            _SPARES.take(-self._capacity)
         self.reserve(total)
         self.put_little(total | (kind << _KIND_SHIFT), 4)
         self.put_little(0, 4)
@@ -146,10 +149,8 @@ class RecordBuffer(GrowingBuffer):
             del store[-1:]  # somebody who looks at it still would keep it from growing
         except BufferError:
             return
-        kept = len(store)
-        for each in _spare:
-            kept += len(each)
-        if kept <= _SPARE_BYTES:
+        if _SPARES.used + len(store) <= _SPARES.limit:
+            _SPARES.take(len(store))
             _spare.append(store)
 
     def slice(self, start: int, size: int) -> bytes:
@@ -157,16 +158,27 @@ class RecordBuffer(GrowingBuffer):
         return bytes(self._store[start : start + size])
 
 
+def _largest() -> int:
+    """Return which spare piece of memory is the largest: it will be needed for more large records."""
+    return max(range(len(_spare)), key=lambda index: len(_spare[index]))
+
+
 def drop_large_spares() -> None:
     """Give back large pieces of memory that are kept for the next buffers: there is no hurry now."""
-    global _spare
-    if _spare:
-        _spare = [each for each in _spare if len(each) <= _SMALL_SPARE]
+    for _ in range(len(_spare)):
+        try:
+            piece = _spare.pop(0)
+        except IndexError:  # another thread took it
+            return
+        if len(piece) <= _SMALL_SPARE:
+            _spare.append(piece)
+        else:
+            _SPARES.take(-len(piece))
 
 
-def spare_bytes() -> int:
-    """Return how much memory is kept for the next buffers."""
-    return sum([len(each) for each in _spare])
+def has_large_spares() -> bool:
+    """Tell whether ``drop_large_spares`` would give something back."""
+    return max(map(len, _spare), default=0) > _SMALL_SPARE
 
 
 def seal_records(p: bytearray, at: int, end: int, base: int) -> None:

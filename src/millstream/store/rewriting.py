@@ -32,6 +32,9 @@ class Rewriting(SegmentJob):
         self.compressed = block_size > 0  # the new file will be
         self.file: File | None = None  # the new one, once it is written
         self.fresh: Segment | None = None  # what that holds, if the tables are not the same
+        self.removed = (
+            b""  # bits of the messages that were removed when it began; the new file has none of them
+        )
         self.damaged: list[int] = []  # sequences of messages that could not be copied
 
     def create(self) -> File:

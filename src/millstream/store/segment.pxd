@@ -116,6 +116,11 @@ cdef class Segment:
     @cython.locals(ordinal=Py_ssize_t, blank=Py_ssize_t)
     cpdef list exposed_ordinals(self)
     @cython.locals(
+        found=list, removed=bytearray, known=Py_ssize_t, was="const unsigned char*", index=Py_ssize_t,
+        bits="unsigned char", bit=int,
+    )
+    cpdef list removed_since(self, bytes before)
+    @cython.locals(
         fresh=Segment, subjects=SubjectList, table=Numbers, numbers=Numbers, nameless=Py_ssize_t,
         following=Py_ssize_t, ordinal=Py_ssize_t, value="unsigned int", number=Py_ssize_t, known=Py_ssize_t,
     )

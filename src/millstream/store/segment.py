@@ -392,10 +392,28 @@ class Segment:
         found: list[int] = []
         if self.removed is None:
             return found
-        blank = self.subjects.find(b"")
+        blank = self.subjects.blank() if self.erased else -1
         for ordinal in range(self.count):
             if self.is_removed(ordinal) and self.subject_of.at(ordinal) & _SUBJECT_MASK != blank:
                 found.append(ordinal)
+        return found
+
+    def removed_since(self, before: bytes) -> list[int]:
+        """Return the sequences of messages that are removed and were not when `removed` was `before`."""
+        found: list[int] = []
+        removed = self.removed
+        known = len(before)
+        was = before
+        if removed is None:
+            return found
+        for index in range(len(removed)):
+            bits = removed[index]
+            if index < known:
+                bits &= ~was[index]
+            if bits:
+                for bit in range(8):
+                    if bits >> bit & 1:
+                        found.append(self.seq_at(8 * index + bit))
         return found
 
     def relabelled(self, ordinals: list[int]) -> "Segment":

@@ -21,6 +21,7 @@ cdef class Stretches:
     cdef Py_ssize_t _epoch
     cdef Py_ssize_t _live
     cdef Py_ssize_t _index
+    cdef Py_ssize_t _before
 
     @cython.locals(index=Py_ssize_t, data=bytes, at=Py_ssize_t)
     cpdef Py_ssize_t walk(
@@ -30,7 +31,7 @@ cdef class Stretches:
     cpdef unsigned long long match(
         self, Segment segment, Waypoints points, unsigned long long seq, bytes pattern, Record record
     ) except? 0
-    @cython.locals(first=Py_ssize_t, index=Py_ssize_t, end=Py_ssize_t, data=bytes, at=Py_ssize_t)
+    @cython.locals(first=Py_ssize_t, index=Py_ssize_t, data=bytes, at=Py_ssize_t, found=bint)
     cpdef unsigned long long at_time(
         self, Segment segment, Waypoints points, long long timestamp, Record record
     ) except? 0
@@ -46,6 +47,8 @@ cdef class Stretches:
         size=Py_ssize_t,
     )
     cdef Py_ssize_t _skim(self, bytes data, unsigned long long seq) noexcept
+    @cython.locals(end=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t)
+    cdef Py_ssize_t _skim_time(self, bytes data, long long timestamp) noexcept
     @cython.locals(size=Py_ssize_t, ordinal=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t _verified_walk(
         self, bytes data, Waypoints points, Py_ssize_t index, unsigned long long seq, Record record

@@ -42,6 +42,7 @@ class Stretches:
         self._epoch = 0
         self._live = 0
         self._index = 0
+        self._before = 0  # the record before the one that was found, in the stretch
 
     def walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
         """Point `record` at the message `seq`; returns its ordinal, NOT_THERE or LOST.
@@ -69,7 +70,11 @@ class Stretches:
             return 0
         data = self._read(segment, points, index)
         ordinal = points.ordinals.at(index)
-        at = 0
+        at = self._skim(data, seq)
+        if at >= 0 and record.read(data, at, len(data), True, self.start) == _WHOLE and record.seq == seq:
+            ordinal += self.ordinal
+        else:
+            at = 0
         while at < len(data):
             if record.read(data, at, len(data), True, self.start) != _WHOLE:
                 return 0
@@ -89,14 +94,16 @@ class Stretches:
         first = self._waypoint_at_time(segment, points, timestamp)
         for index in range(first, min(first + 2, points.offsets.count)):  # or the next one begins with it
             data = self._read(segment, points, index)
-            at = 0
-            while at < len(data):
-                if record.read(data, at, len(data), True, self.start) != _WHOLE:
+            at = self._skim_time(data, timestamp)
+            if at > 0 or index == first > 0:
+                # What lies before should be earlier; if it is not, something damaged misled us.
+                if record.read(data, self._before, len(data), True, self.start) != _WHOLE:
                     return 0
-                if record.is_numbered() and record.timestamp >= timestamp:
-                    # The first record of the first stretch should be earlier: a damaged time misled us.
-                    return 0 if at == 0 and index == first and first > 0 else record.seq
-                at += record.size
+                if record.timestamp >= timestamp or self._before + record.size != at:
+                    return 0
+            if at < len(data):
+                found = record.read(data, at, len(data), True, self.start) == _WHOLE
+                return record.seq if found and record.is_numbered() else 0
         return 0
 
     # -- within a stretch ---------------------------------------------------------------------------
@@ -147,6 +154,24 @@ class Stretches:
                 break
             at += size
         return -1
+
+    def _skim_time(self, data: bytes, timestamp: int) -> int:
+        """Return where the first message is that is not earlier than `timestamp`, by sizes only.
+
+        The end of the data if none is; `_before` is where the record before that begins.
+        """
+        end = len(data)
+        at = 0
+        self._before = 0
+        while end - at >= _HEADER_SIZE:
+            if seq_in(data, at, end) > 0 and time_in(data, at, end) >= timestamp:
+                return at
+            size = size_in(data, at)
+            if size < _HEADER_SIZE:
+                break
+            self._before = at
+            at += size
+        return end
 
     def _verified_walk(self, data: bytes, points: Waypoints, index: int, seq: int, record: Record) -> int:
         self.ordinal = self.met = 0

@@ -18,6 +18,8 @@ cdef class SubjectList(GrowingBuffer):
     @cython.locals(start=Py_ssize_t)
     cpdef bytes at(self, Py_ssize_t number)
     cpdef Py_ssize_t size_at(self, Py_ssize_t number) noexcept
+    @cython.locals(number=Py_ssize_t)
+    cpdef Py_ssize_t blank(self) noexcept
     cpdef Py_ssize_t find(self, bytes subject) except? -2
     @cython.locals(slot=Py_ssize_t, known=Py_ssize_t, hashed="unsigned long long")
     cpdef Py_ssize_t add(self, bytes subject) except -1

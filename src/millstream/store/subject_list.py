@@ -49,6 +49,13 @@ class SubjectList(GrowingBuffer):
         """How many bytes the subject with this number has."""
         return self._ends.at(number) - self._start(number)
 
+    def blank(self) -> int:
+        """The number of the empty subject, or -1."""
+        for number in range(self.count):
+            if self._ends.at(number) == self._start(number):
+                return number
+        return -1
+
     def find(self, subject: bytes) -> int:
         """The number of `subject`, or -1."""
         if self._hashed < self.count:

@@ -19,8 +19,6 @@ cdef class SubjectSums:
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t read(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
 
-@cython.locals(number=Py_ssize_t)
-cdef Py_ssize_t _blank_number(SubjectList names)
 @cython.locals(end=Py_ssize_t)
 cdef Py_ssize_t _gap_at(Segment segment, Py_ssize_t ordinal) noexcept
 @cython.locals(ordinal=Py_ssize_t, gap=Py_ssize_t, largest=Py_ssize_t)

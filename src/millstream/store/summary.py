@@ -292,16 +292,8 @@ def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
 def erased_in(summary: Summary) -> int:
     """How many messages had their content overwritten: they have the empty subject."""
     sums = summary.subjects
-    number = _blank_number(sums.names)
+    number = sums.names.blank()
     return sums.counts.at(number) if number >= 0 else 0
-
-
-def _blank_number(names: SubjectList) -> int:
-    """The number of the empty subject, or -1."""
-    for number in range(names.count):
-        if names.size_at(number) == 0:
-            return number
-    return -1
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

@@ -16,6 +16,7 @@ protocol that asked for none.  Not here: TLS, web sockets, anything between two 
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import itertools
 import json
@@ -158,7 +159,7 @@ class FakeTransport:
         self.reading = True
         self.writes = 0
         self._loop = loop
-        self._protocol = protocol
+        self.protocol = protocol
         self._extra = {"peername": ("127.0.0.1", 54321), **(extra or {})}
         self._taking = taking
         self._buffer = bytearray()
@@ -189,7 +190,22 @@ class FakeTransport:
         self._buffer += data
         if len(self._buffer) > self._high and not self._protocol_paused:
             self._protocol_paused = True
-            self._protocol.pause_writing()
+            self.protocol.pause_writing()
+
+    def set_protocol(self, protocol: Any) -> None:
+        self._must_live("set_protocol")
+        self.protocol = protocol
+
+    def receive(self, data: bytes) -> None:
+        """Give bytes to the protocol as an event loop does: in one piece, or read into its buffers."""
+        while data and isinstance(self.protocol, asyncio.BufferedProtocol):
+            with memoryview(self.protocol.get_buffer(-1)) as buffer:
+                count = min(len(buffer), len(data))
+                buffer[:count] = data[:count]
+                self.protocol.buffer_updated(count)
+            data = data[count:]
+        if data:
+            self.protocol.data_received(data)
 
     def is_reading(self) -> bool:
         return self.reading
@@ -231,7 +247,7 @@ class FakeTransport:
         del self._buffer[:count]
         if self._protocol_paused and not self._buffer:
             self._protocol_paused = False
-            self._protocol.resume_writing()
+            self.protocol.resume_writing()
         self._end_if_empty()
 
     def peer_closes(self, error: Exception | None = None) -> None:
@@ -249,7 +265,7 @@ class FakeTransport:
     def _end(self, error: Exception | None) -> None:
         if not self.lost:
             self.lost = True
-            self._protocol.connection_lost(error)
+            self.protocol.connection_lost(error)
 
     def _must_live(self, what: str) -> None:
         if self.lost:
@@ -285,7 +301,7 @@ class FakeClient:
         if not self.transport.reading:
             raise RuntimeError("this connection does not read at the moment")
         if not self.transport.closing:
-            self.connection.data_received(data)
+            self.transport.receive(data)
         return self.heard()
 
     def connect(self, **options: object) -> bytes:

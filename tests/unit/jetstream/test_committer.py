@@ -9,12 +9,14 @@ from random import Random
 import pytest
 from stream_kit import NO_SPACE, Disk, Site, block
 
+from millstream.base.budget import BUDGET
 from millstream.jetstream import parts
 from millstream.jetstream.committer import Committer
 from millstream.jetstream.resources import Resources
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
+from millstream.store.record import Kind, RecordBuffer, has_large_spares
 from millstream.store.recovery import new_log, open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep
 from millstream.testing.fake_world import FakeWorld, Published
@@ -234,18 +236,68 @@ def test_publishers_are_held_while_too_much_waits_for_the_disk() -> None:
     site = Site(resources=Resources(max_unwritten=200))
     stream = site.create()
     jobs = hold_workers(site)
-    for _ in range(6):
-        site.world.send(b"s.a", bytes(20))
-        site.world.settle()
-    assert site.world.held == 1  # the one after the 200 bytes
+    send_in_turns(site, 6)
+    assert site.world.held == 2  # those behind the 100 bytes that the next commit has
     assert stream.log.unwritten() > 200
     finish(jobs)  # the first message
-    assert site.world.held == 1
+    assert site.world.held == 2
     finish(jobs)
     assert site.world.held == 0
     assert site.account.resources.unwritten == stream.log.unwritten() == 0
     site.world.send(b"s.a", bytes(20))
     assert site.world.held == 0
+
+
+def test_half_of_what_may_wait_gathers_while_the_other_half_is_written() -> None:
+    site = Site(resources=Resources(max_unwritten=400))
+    stream = site.create()
+    jobs = hold_workers(site)
+    send_in_turns(site, 1)
+    send_in_turns(site, 5)
+    assert 200 < stream.log.gathered() < 300
+    assert site.world.held == 0
+    send_in_turns(site, 1)
+    assert site.world.held == 1
+    finish(jobs)
+    assert site.world.held == 0, "the next commit is being written"
+    assert stream.log.gathered() == 0
+    finish(jobs)
+
+
+def test_a_large_message_is_weighed_at_once() -> None:
+    """The loop may take many more before it looks again."""
+    site = Site(resources=Resources(max_unwritten=400_000))
+    site.create()
+    jobs = hold_workers(site)
+    site.world.send(b"s.a", bytes(100))
+    site.world.settle()
+    for _ in range(3):
+        site.world.send(b"s.a", bytes(100_000))
+    assert site.world.held == 1, "the one behind 200,000 bytes"
+    site.world.settle()
+    finish(jobs)
+    finish(jobs)
+    assert site.world.held == 0
+
+
+def test_memory_of_large_commits_is_given_back_when_nothing_waits_for_a_second() -> None:
+    while BUDGET.spares.used:  # by other tests
+        RecordBuffer().add(Kind.MESSAGE, 1, 0, b"", b"", 0, 0, 0)
+    site = Site()
+    site.create()
+    site.world.send(b"s.a", bytes(5_000_000))
+    site.world.settle()
+    assert has_large_spares()
+    site.world.advance(0.9)
+    assert has_large_spares()
+    site.world.advance(0.2)
+    assert not has_large_spares()
+
+
+def send_in_turns(site: Site, count: int) -> None:
+    for _ in range(count):
+        site.world.send(b"s.a", bytes(20))
+        site.world.settle()
 
 
 def test_bytes_of_all_streams_count_for_holding_publishers() -> None:

@@ -285,6 +285,52 @@ def consumers(site: Site, scale: int) -> None:
         site.ask(f"CONSUMER.DURABLE.CREATE.M.d{number}", {"stream_name": "M", "config": config})
 
 
+def taken(site: Site, scale: int, retention: str) -> None:
+    """A consumer has got all messages, and acknowledged none."""
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], "retention": retention})
+    config = {"durable_name": "d", "ack_policy": "all", "max_ack_pending": -1}
+    site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
+    site.client.say(b"PUB m.0 0\r\n\r\n" * (50 * scale))
+    site.client.say(b"PUB $JS.API.CONSUMER.MSG.NEXT.M.d _INBOX 5\r\n%05d\r\n" % (50 * scale))
+    assert len(site.account.stream("M").consumers["d"].ledger.pending) == 50 * scale
+    site.loop.advance(1.0)  # the journal hears of the deliveries
+
+
+def acknowledge_all(site: Site) -> None:
+    ledger = site.account.stream("M").consumers["d"].ledger
+    last = ledger.delivered_sseq
+    site.client.say(b"PUB $JS.ACK.M.d.1.%d.%d.0.0 _INBOX 4\r\n+ACK\r\n" % (last, last))
+    site.loop.run_ready()
+    assert not ledger.pending
+
+
+def take_one_each(site: Site) -> None:
+    """Each consumer gets a message, which the journal hears of later, of all at once."""
+    site.client.say(b"PUB m.1 0\r\n\r\n")
+    for name in site.account.stream("M").consumers:
+        site.client.say(b"PUB $JS.API.CONSUMER.MSG.NEXT.M.%b _INBOX 1\r\n1\r\n" % name.encode())
+    site.loop.advance(1.0)
+
+
+def mostly_removed(site: Site, scale: int) -> None:
+    """A sealed segment of which little is left."""
+    messages(site, scale, subjects=25 * scale)
+    log = site.account.stream("M").log
+    for seq in range(1, 50 * scale):
+        if seq % 3:
+            log.remove(seq)
+    log.begin_segment(log.segments[-1].number + 1)
+    site.account.committer.dirty(site.account.stream("M"))
+    site.loop.run_ready()
+
+
+def compact(site: Site) -> None:
+    stream = site.account.stream("M")
+    before = stream.log.segments[0].size
+    site.loop.advance(5.0)
+    assert stream.log.segments[0].size < before
+
+
 def clients(site: Site, scale: int) -> None:
     for _ in range(15 * scale):
         site.join()
@@ -415,6 +461,10 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
             _consumer(deliver_policy="last_per_subject", filter_subject="m.>"),
         ),
     ),
+    ("an ack of all", partial(taken, retention="limits"), acknowledge_all),
+    ("an ack of all that are kept for it", partial(taken, retention="interest"), acknowledge_all),
+    ("many consumers are written", consumers, take_one_each),
+    ("a segment is compacted", mostly_removed, compact),
     (
         "a subscriber leaves",
         subscriptions,

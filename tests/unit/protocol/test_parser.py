@@ -167,6 +167,40 @@ def test_two_cuts_in_one_frame_are_put_together() -> None:
             assert everything(new_parser(), chunks) == [meaning], (first, second)
 
 
+@pytest.mark.parametrize(("frame", "meaning"), FRAMES, ids=lambda value: repr(value)[:40])
+def test_a_body_may_be_read_into_the_parser_in_any_pieces(frame: bytes, meaning: tuple[object, ...]) -> None:
+    for cut in range(1, len(frame)):
+        for size in (1, 3, 1000):
+            parser = new_parser()
+            parser.feed(frame[:cut])
+            if parser.next() != Op.NEED_MORE or not parser.wants():
+                continue
+            rest = frame[cut:]
+            while rest:
+                room = parser.room()
+                assert len(room) == parser.wants() == len(rest)
+                count = min(size, len(rest))
+                room[:count] = rest[:count]
+                parser.filled(count)
+                rest = rest[count:]
+            assert meaning_of(parser, parser.next()) == meaning
+            assert parser.next() == Op.NEED_MORE
+            assert not parser.has_rest()
+
+
+def test_a_parser_wants_nothing_while_it_has_input_that_was_not_looked_at() -> None:
+    parser = new_parser()
+    parser.feed(b"PUB a 10\r\n123")
+    assert parser.next() == Op.NEED_MORE
+    assert parser.wants() == 9
+    parser.feed(b"456")
+    assert parser.wants() == 0
+    assert parser.next() == Op.NEED_MORE
+    assert parser.wants() == 6
+    with pytest.raises(ValueError, match="smaller"):
+        parser.filled(7)
+
+
 def test_empty_chunks_change_nothing() -> None:
     chunks = [part for i in range(len(WIRE)) for part in (b"", WIRE[i : i + 1])]
     assert everything(new_parser(), chunks) == MEANING

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import resource
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
+from millstream.store.positioned import WRITE_BYTES
 from millstream.testing.crashfs import CrashFileSystem
 
 
@@ -130,35 +135,42 @@ def test_a_full_disk_may_heal_and_says_what_to_do() -> None:
     assert "free some space" in str(caught.value)
 
 
-def test_what_a_failed_write_left_is_overwritten_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_failed_write_left_is_overwritten_by_the_next(tmp_path: Path) -> None:
     file = RealFileSystem().open(f"{tmp_path}/f", create=True)
     file.append(b"good")
-    pwrite = os.pwrite
-
-    def half(fd: int, data: memoryview, offset: int) -> int:
-        if offset > 4:
-            raise OSError(28, "")
-        return pwrite(fd, data[:3], offset)
-
-    monkeypatch.setattr(os, "pwrite", half)
-    with pytest.raises(StoreError):
+    with files_of_at_most(7), pytest.raises(StoreError):
         file.append(b"lost bytes")
-    monkeypatch.undo()
+    assert os.stat(f"{tmp_path}/f").st_size == 7, "a part of it was written"
     assert file.size() == 4
     file.append(b"kept")
     assert file.read(0, 100) == b"goodkept"
     file.close()
 
 
-def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let files of this process have so many bytes: a write beyond is cut short, the next one fails."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("size", [0, 1, WRITE_BYTES, WRITE_BYTES + 1, 3 * WRITE_BYTES + 5])
+@pytest.mark.parametrize("form", [bytes, memoryview])
+def test_writes_of_any_size_are_complete(
+    tmp_path: Path, size: int, form: Callable[[bytes], bytes | memoryview]
+) -> None:
+    data = Random(size).randbytes(size)
     file = RealFileSystem().open(f"{tmp_path}/f", create=True)
-    pwrite = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
-    file.append(b"0123456789")
-    file.overwrite(2, b"abcdefg")
-    assert file.read(0, 100) == b"01abcdefg9"
+    file.append(form(data))
+    file.append(b"end")
+    file.overwrite(0, data[::-1])
+    assert file.read(0, size + 100) == data[::-1] + b"end"
     file.close()
 
 

@@ -335,3 +335,13 @@ def test_the_tree_of_subjects_is_handed_over_when_all_messages_go() -> None:
     [root] = found
     assert root.children
     assert (log.index.subjects, log.messages) == (0, 0)
+
+
+def test_a_segment_has_a_bounded_number_of_messages() -> None:
+    """The event loop waits while its tables are loaded."""
+    log = open_log(MemoryFileSystem(), "s")
+    for _ in range(65_537):
+        log.append(b"a", b"", 0, 0, 0, 0, 0)
+    assert [segment.count for segment in log.segments] == [65_536, 1]
+    commit_all(log)
+    assert open_log(log.fs, "s").messages == 65_537

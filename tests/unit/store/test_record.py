@@ -3,6 +3,7 @@
 import pytest
 from store_kit import one_record
 
+from millstream.base.budget import BUDGET
 from millstream.store.record import (
     CUT,
     DAMAGED,
@@ -14,9 +15,9 @@ from millstream.store.record import (
     RecordBuffer,
     drop_large_spares,
     erased_record,
+    has_large_spares,
     moved_record,
     record_size,
-    spare_bytes,
 )
 
 SEQ = 0x0102030405060708
@@ -195,13 +196,27 @@ def test_a_buffer_that_gets_memory_of_another_has_nothing_of_its_records() -> No
 
 def test_memory_of_large_buffers_is_kept_only_while_there_is_a_hurry() -> None:
     use_up_spares()
+    assert not has_large_spares()
     for size in (1000, 5_000_000, 50_000_000):
         buffer = RecordBuffer()
         buffer.append(bytes(size))
         buffer.recycle()
-    assert 5_000_000 < spare_bytes() < 6_000_000
+    assert 5_000_000 < BUDGET.spares.used < 6_000_000
+    assert has_large_spares()
     drop_large_spares()
-    assert 900 < spare_bytes() < 1100
+    assert 900 < BUDGET.spares.used < 1100
+    assert not has_large_spares()
+
+
+def test_kept_memory_has_a_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_up_spares()
+    monkeypatch.setattr(BUDGET.spares, "limit", 25_000)
+    buffers = [RecordBuffer() for _ in range(5)]
+    for buffer in buffers:
+        buffer.append(bytes(10_000))
+    for buffer in buffers:
+        buffer.recycle()
+    assert 19_000 < BUDGET.spares.used <= 25_000
 
 
 def test_few_pieces_of_memory_are_kept_however_many_buffers_there_were() -> None:
@@ -213,12 +228,12 @@ def test_few_pieces_of_memory_are_kept_however_many_buffers_there_were() -> None
         buffer.add(Kind.MESSAGE, 1, 0, b"a", bytes(10_000), 0, 0, 10_000)
     for buffer in buffers:
         buffer.recycle()
-    assert 16 * 10_000 < spare_bytes() < 16 * 11_000
+    assert 16 * 10_000 < BUDGET.spares.used < 16 * 11_000
 
 
 def use_up_spares() -> None:
     """Leave no memory of other tests to the next buffers."""
-    while spare_bytes():
+    while BUDGET.spares.used:
         RecordBuffer().add(Kind.MESSAGE, 1, 0, b"", b"", 0, 0, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,3 +190,21 @@ def test_a_file_without_records_is_an_empty_segment() -> None:
     segment = Segment(1, 7)
     found = scan(segment, file_header(7))
     assert (found.end, found.gaps, segment.count, segment.last_seq) == (FILE_HEADER_SIZE, [], 0, 6)
+
+
+def test_what_was_removed_since_is_told_by_sequence() -> None:
+    chance = Random(7)
+    segment = Segment(1, 100)
+    for seq in range(100, 400):
+        segment.note(seq, 0, b"a", False, 40)
+    assert segment.removed_since(b"") == []
+    first = sorted(chance.sample(range(300), 40))
+    for ordinal in first:
+        segment.mark_removed(ordinal, 40)
+    assert segment.removed_since(b"") == [100 + ordinal for ordinal in first]
+    before = bytes(segment.removed or b"")
+    assert segment.removed_since(before) == []
+    second = sorted(set(chance.sample(range(300), 90)) - set(first))
+    for ordinal in second:
+        segment.mark_removed(ordinal, 40)
+    assert segment.removed_since(before) == [100 + ordinal for ordinal in second]

@@ -306,3 +306,54 @@ def test_a_log_drops_tables_while_all_have_too_many(monkeypatch: pytest.MonkeyPa
         log.load(segment)
     assert sum(segment.loaded for segment in log.segments[:-1]) == tables.FEW_LOADED
     log.close()
+
+
+class CountedFile(MemoryFile):
+    """Counts its reads."""
+
+    reads = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        CountedFile.reads += 1
+        return super().read(offset, size)
+
+
+def growing(uncommitted: int) -> Log:
+    """A log of one active segment, the last messages of which are not written."""
+    log = filled(COUNT, segment_size=1_000_000)
+    for number in range(COUNT + 1, COUNT + 1 + uncommitted):
+        put(log, b"s.1", body_of(number), timestamp=number * 10**9)
+    return log
+
+
+@pytest.mark.parametrize("uncommitted", [0, 1, 300])
+def test_every_moment_is_found_in_a_segment_that_grows(uncommitted: int) -> None:
+    log = growing(uncommitted)
+    for removed in (1, 2, 400, COUNT):
+        log.remove(removed)
+    there = list(log.sequences(1, log.last_seq))
+    for timestamp in range(-(10**9), (COUNT + uncommitted + 2) * 10**9, 4 * 10**8):
+        expected = min((seq for seq in there if seq * 10**9 >= timestamp), default=0)
+        assert log.seq_at_time(timestamp) == expected, timestamp
+
+
+def test_a_moment_in_a_segment_that_grows_takes_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = growing(0)
+    file = log.segments[0].file
+    assert isinstance(file, MemoryFile)
+    file.__class__ = CountedFile
+    for seq in range(100, 800, 7):
+        monkeypatch.setattr(CountedFile, "reads", 0)
+        assert log.seq_at_time(seq * 10**9) == seq
+        assert CountedFile.reads <= 1
+
+
+def test_a_damaged_time_in_a_segment_that_grows_does_not_mislead() -> None:
+    for seq in range(200, 260):
+        log = growing(0)
+        segment = log.segments[0]
+        file, offset = log.tables.file(segment), segment.offset_at(seq - 1) + 16
+        file.overwrite(offset, bytes(byte ^ 0x55 for byte in file.read(offset, 8)))
+        for sought in range(seq - 3, seq + 4):
+            found = log.seq_at_time(sought * 10**9)
+            assert found == sought or (sought == seq and found == seq + 1), (seq, sought)

@@ -10,9 +10,11 @@ stream keeps a message, none goes the short way.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from millstream.base import slices
 from millstream.base.decimals import read_integer
+from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.acks import AckSink, AckSubject
 from millstream.jetstream.consumers.keeper import NoKeeper
 from millstream.jetstream.consumers.nak_delay import delay_of
@@ -21,6 +23,9 @@ from millstream.jsapi.enums import AckPolicy, RetentionPolicy
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.store.errors import StoreError
+
+_SETTLED_AT_ONCE: Final = 8  # messages of an ack of all; each may have to leave the stream
+_TOLD_AT_ONCE: Final = 512  # messages, to the journal
 
 
 class Acknowledging:
@@ -31,6 +36,8 @@ class Acknowledging:
         self._ledger = consumer.ledger
         self._world = consumer.world
         self._sample_percent = 0
+        self._settling = 0  # acks of many messages that are under way
+        self._owed: list[bytes] = []  # replies to answers that wait for these
         self.sink = AckSink(consumer.ledger, self._said, self._acks_came)
 
     def configure(self) -> None:
@@ -50,9 +57,35 @@ class Acknowledging:
         if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
             return
         self._consumer.last_ack_ns = self._world.steady_ns()
-        settled = self._ledger.ack_all(sseq, dseq)
-        self._consumer.stream.consumers.interest.settled((*settled, sseq))
-        self._consumer.unblock()
+        slices.begin(self._world, "ack of all", self._settle(sseq, dseq))
+
+    def _settle(self, sseq: int, dseq: int) -> Pieces[None]:
+        """Settle everything up to a message; answers wait until that is done."""
+        consumer, ledger = self._consumer, self._ledger
+        interest, resets, looked = consumer.stream.consumers.interest, ledger.resets, 0
+        self._settling += 1
+        try:
+            while True:
+                settled = ledger.ack_some(sseq, dseq, _SETTLED_AT_ONCE)
+                if not ledger.has_unsettled(sseq):
+                    interest.settled((*settled, sseq))
+                    break
+                interest.settled(settled)
+                looked += _SETTLED_AT_ONCE
+                if looked >= _TOLD_AT_ONCE:
+                    looked = 0
+                    consumer.keeper.write()
+                yield _SETTLED_AT_ONCE
+                if not consumer.running or ledger.resets != resets:
+                    break
+        finally:
+            self._settling -= 1
+        if consumer.running:
+            consumer.unblock()
+            if not self._settling:
+                owed, self._owed = self._owed, []
+                for reply in owed:
+                    self._answer_when_durable(reply)
 
     # -- the short way ----------------------------------------------------------------------------
 
@@ -91,6 +124,9 @@ class Acknowledging:
 
     def _answer_when_durable(self, reply: bytes) -> None:
         if not reply:
+            return
+        if self._settling:
+            self._owed.append(reply)
             return
 
         def answer(error: StoreError | None) -> None:

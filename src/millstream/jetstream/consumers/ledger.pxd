@@ -34,6 +34,7 @@ cdef class Ledger:
     cdef dict _counted
     cdef readonly Py_ssize_t waiting_again
     cdef readonly bint changed
+    cdef readonly Py_ssize_t resets
 
     @cython.locals(entry=Pending, key=object)
     cpdef deliver(self, unsigned long long sseq, long long now)
@@ -63,8 +64,12 @@ cdef class Ledger:
     cdef _plan(self, unsigned long long sseq, Pending entry, long long due)
     @cython.locals(entry=Pending)
     cpdef bint ack(self, unsigned long long sseq) except *
-    @cython.locals(entry=Pending, settled=list, each="unsigned long long")
     cpdef list ack_all(self, unsigned long long sseq, unsigned long long dseq)
+    @cython.locals(
+        entry=Pending, settled=list, left=Py_ssize_t, reached="unsigned long long", each="unsigned long long"
+    )
+    cpdef list ack_some(self, unsigned long long sseq, unsigned long long dseq, Py_ssize_t most)
+    cpdef bint has_unsettled(self, unsigned long long sseq) except -1
     @cython.locals(entry=Pending)
     cpdef progress(self, unsigned long long sseq, long long now)
     cpdef bint may_nak(self, unsigned long long sseq, unsigned long long dseq) except *

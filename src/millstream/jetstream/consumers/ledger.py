@@ -61,6 +61,7 @@ class Ledger:
         self._counted: dict[int, None] = {}  # redelivered, and the journal does not know
         self.waiting_again = 0  # how many wait to be delivered again
         self.changed = False  # since ``take_changes``
+        self.resets = 0  # how often the numbers began anew
 
     # -- delivering -------------------------------------------------------------------------------
 
@@ -253,20 +254,41 @@ class Ledger:
         """Settle everything up to a message; what was pending of it."""
         if dseq <= self.floor_dseq or sseq <= self.floor_sseq:
             return []
-        settled = []
-        while self.order and self.order[0] <= sseq:
+        return self.ack_some(sseq, dseq, len(self.order or ()))
+
+    def ack_some(self, sseq: int, dseq: int, most: int) -> list[int]:
+        """Do a part of ``ack_all``: settle the first messages, at most so many; what was pending of them.
+
+        To be called until ``has_unsettled`` says that it is done.  In between it is as if the client had
+        acknowledged fewer.
+        """
+        settled: list[int] = []
+        left = most
+        reached = 0  # the highest dseq of these
+        while left > 0 and self.order and self.order[0] <= sseq:
             each = self.order.popleft()
             entry = self.pending.pop(each, None)
             if entry is not None:
                 settled.append(each)
+                reached = max(reached, entry.dseq)
                 self._unqueue(entry)
                 if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
-        self.floor_dseq = dseq
-        self.floor_sseq = sseq
+            left -= 1
+        if not self.has_unsettled(sseq):
+            self.floor_dseq = max(self.floor_dseq, dseq)
+            self.floor_sseq = max(self.floor_sseq, sseq)
+        elif settled:
+            self.floor_dseq = max(self.floor_dseq, min(reached, dseq))
+            self.floor_sseq = max(self.floor_sseq, settled[-1])
         self.changed = True
         return settled
+
+    def has_unsettled(self, sseq: int) -> bool:
+        """Tell whether messages up to `sseq` were delivered that ``ack_some`` has not looked at."""
+        order = self.order
+        return order is not None and len(order) > 0 and order[0] <= sseq
 
     def progress(self, sseq: int, now: int) -> None:
         """A client still works on it."""
@@ -380,9 +402,11 @@ class Ledger:
             self._forget_count(each)
         self.delivered_sseq = min(self.delivered_sseq, sseq)
         self.floor_sseq = min(self.floor_sseq, sseq)
+        self.resets += 1
 
     def reset(self, sseq: int) -> None:
         """Begin anew before `sseq`; deliveries are counted from one."""
+        self.resets += 1
         self.delivered_dseq = self.floor_dseq = 0
         self.delivered_sseq = self.floor_sseq = sseq - 1
         self.pending.clear()

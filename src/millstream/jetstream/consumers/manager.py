@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
+from millstream.base import guard, slices
 from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
 _TOLD_AT_ONCE: Final = 32  # consumers
+_WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
@@ -240,9 +241,13 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _write(self) -> None:
         self._timer = None
         touched, self._touched = self._touched, []
+        slices.begin(self.stream.world, "keeping consumers", self._write_all(touched))
+
+    def _write_all(self, touched: list[Keeper]) -> Pieces[None]:
         for keeper in touched:
             if keeper.planned:
                 guard.alone("keeping a consumer", keeper.write)
+                yield _WRITING_COST
         if self.journal is not None:
             self.stream.account.committer.dirty(self.journal)
         self.checkpoint_if_due()

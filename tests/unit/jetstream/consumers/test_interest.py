@@ -69,6 +69,9 @@ class Site:
             self.world.send(reply, b"+ACK")
         self.world.settle()
 
+    def answers(self, subject: bytes) -> list[bytes]:
+        return [each.payload for each in self.world.published if each.subject == subject]
+
     @property
     def kept(self) -> list[int]:
         log = self.stream.log
@@ -153,6 +156,48 @@ def test_ack_all_lets_go_everything_below() -> None:
     site.publish(b"a", b"a", b"a")
     site.ack(site.take("C", 3)[1])
     assert site.kept == [3]
+
+
+def many_taken(site: Site, count: int) -> list[bytes]:
+    """Ack subjects of as many messages, none of which is acknowledged."""
+    site.consumer("C", ack_policy=AckPolicy.ALL, max_ack_pending=-1)
+    site.publish(*[b"a"] * count)
+    return site.take("C", count)
+
+
+def test_ack_all_of_many_messages_is_done_in_slices_and_answered_behind_the_last() -> None:
+    site = Site(RetentionPolicy.INTEREST)
+    subjects = many_taken(site, 5000)
+    site.world.send(subjects[4499], b"+ACK", reply=b"answer")
+    assert 500 < len(site.kept) < 5000
+    assert not site.answers(b"answer")
+    site.world.send(subjects[4499], b"+ACK", reply=b"again")
+    assert not site.answers(b"again")
+    site.world.settle()
+    assert site.kept == list(range(4501, 5001))
+    assert len(site.answers(b"answer")) == len(site.answers(b"again")) == 1
+    consumer = site.stream.consumers["C"]
+    assert (consumer.ledger.floor_sseq, len(consumer.ledger.pending)) == (4500, 500)
+
+
+def test_ack_all_of_many_messages_ends_when_the_consumer_begins_anew() -> None:
+    site = Site(RetentionPolicy.LIMITS)
+    subjects = many_taken(site, 5000)
+    site.world.send(subjects[4499], b"+ACK")
+    consumer = site.stream.consumers["C"]
+    assert 0 < consumer.ledger.floor_sseq < 4500
+    consumer.reset(1)
+    site.world.settle()
+    assert (consumer.ledger.floor_dseq, consumer.ledger.floor_sseq) == (0, 0)
+
+
+def test_ack_all_of_many_messages_ends_with_the_consumer() -> None:
+    site = Site(RetentionPolicy.LIMITS)
+    subjects = many_taken(site, 5000)
+    site.world.send(subjects[4499], b"+ACK", reply=b"answer")
+    site.stream.consumers.remove(site.stream.consumers["C"])
+    site.world.settle()
+    assert not site.answers(b"answer")
 
 
 @pytest.mark.parametrize("acknowledged", [0, 2])

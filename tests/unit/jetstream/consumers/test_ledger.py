@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -182,6 +183,34 @@ def test_ack_all_below_the_floor_changes_nothing() -> None:
     of.ack_all(2, 2)
     assert of.ack_all(1, 1) == []
     assert floors(of) == (2, 2)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
+def test_ack_all_in_parts_ends_as_it_does_in_one(most: int) -> None:
+    chance = Random(most)
+    for _ in range(50):
+        sseqs = sorted(chance.sample(range(1, 60), 30))
+        whole, parts = ledger(*sseqs), ledger(*sseqs)
+        for settled in chance.sample(sseqs, 8):
+            whole.ack(settled)
+            parts.ack(settled)
+        number = chance.randrange(30)
+        sseq, dseq = sseqs[number], number + 1
+        if dseq <= whole.floor_dseq or sseq <= whole.floor_sseq:
+            continue
+        expected, found = whole.ack_all(sseq, dseq), []
+        while True:
+            before = floors(parts)
+            found += parts.ack_some(sseq, dseq, most)
+            after = floors(parts)
+            assert before[0] <= after[0] <= dseq
+            assert before[1] <= after[1] <= sseq
+            assert all(each > after[1] for each in parts.pending)
+            if not parts.has_unsettled(sseq):
+                break
+        assert found == expected
+        assert floors(parts) == floors(whole)
+        assert parts.pending.keys() == whole.pending.keys()
 
 
 # -- going out again ------------------------------------------------------------------------------

@@ -1,0 +1,65 @@
+cimport cython
+
+from millstream.store.index cimport SubjectNode
+from millstream.store.log_writing cimport LogWriting
+from millstream.store.numbers cimport Numbers
+from millstream.store.record cimport Record
+from millstream.store.segment cimport Segment
+
+cdef class LogRemoval(LogWriting):
+    cdef public list gone
+    cdef public object free
+    cdef object _compaction
+
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long", found=Record)
+    cpdef bint remove(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, start=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
+    cpdef Py_ssize_t remove_below(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment, before=Py_ssize_t)
+    cdef Py_ssize_t _remove_all(self) except -1
+    @cython.locals(
+        segment=Segment, before=Py_ssize_t, wanted=bytes, lowest="unsigned long long", highest="unsigned long long",
+        start=Py_ssize_t,
+    )
+    cpdef Py_ssize_t remove_matching(self, bytes pattern, unsigned long long below) except -1
+    @cython.locals(before=Py_ssize_t)
+    cpdef Py_ssize_t remove_flagged(
+        self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted
+    ) except -1
+    @cython.locals(ordinal=Py_ssize_t)
+    cdef _remove_flagged(self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted)
+    @cython.locals(node=SubjectNode)
+    cdef _remove_known(self, bytes subject, unsigned long long below)
+    @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, record=Record)
+    cpdef bint erase(self, unsigned long long seq) except -1
+    cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
+    cdef _forget(self, Segment segment, Py_ssize_t ordinal)
+    @cython.locals(
+        ordinal=Py_ssize_t, below="unsigned long long", counts=Numbers, live=Py_ssize_t, live_bytes=Py_ssize_t,
+        number=Py_ssize_t,
+    )
+    cdef _forget_range(self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted)
+    @cython.locals(segment=Segment)
+    cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
+    @cython.locals(segment=Segment)
+    cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
+    @cython.locals(node=SubjectNode, subject=bytes, left=Py_ssize_t)
+    cpdef bint keep_of_newest(self, unsigned long long most) except -1
+    @cython.locals(node=SubjectNode)
+    cdef _discount(
+        self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,
+        bytes subject,
+    )
+    cdef unsigned long long _following(self, Segment segment, unsigned long long seq) except 0
+    @cython.locals(found="unsigned long long")
+    cdef _advance_first(self, unsigned long long seq)
+    cdef _retire(self, Segment segment)
+    cpdef hold(self, Segment segment)
+    cpdef release(self, Segment segment)
+    cpdef move(self, str folder)
+    cdef list _needed_removals(self, Segment segment)
+    @cython.locals(position=Py_ssize_t, other=Segment)
+    cdef _drop(self, Segment segment)
+    cdef _doom(self, Segment segment)
+    @cython.locals(position=Py_ssize_t, other=Segment)
+    cdef bint _lies_elsewhere(self, unsigned long long seq, Segment segment) except -1
