@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,6 +22,25 @@ from millstream.testing.wire import QUIET_CONNECT, WireClient
 
 API = b"$JS.API."
 _numbers = itertools.count(1)
+
+
+def files_of_running(folder: Path) -> Iterator[Path]:
+    """List the files below a folder of a server that runs; files and folders may go meanwhile."""
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def read_of_running(path: Path) -> bytes:
+    """Read a file of a server that runs; nothing if it has gone."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def is_anything_deleted(store: Path) -> bool:
+    """Tell whether files of deleted streams are still there."""
+    return any("deleted" in path.parts for path in files_of_running(store))
 
 
 @dataclass
