@@ -77,9 +77,7 @@ class SyncPace:
             self._quiet = 0
         self._switches, self._steps = switches, steps
         return (
-            self._quiet >= QUIET_COMMITS
-            and self._fast >= FAST_WRITES
-            and self._now() >= self._paused_until
+            self._quiet >= QUIET_COMMITS and self._fast >= FAST_WRITES and self._now() >= self._paused_until
         )
 
     def disturbed(self) -> None:
