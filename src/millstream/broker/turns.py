@@ -23,6 +23,7 @@ from millstream.base import guard
 from millstream.base.lanes import Lane
 from millstream.base.slices import Pieces, Sliced
 from millstream.broker.connection import Tick
+from millstream.broker.watchdog import Watchdog
 
 Callback = Callable[..., object]
 
@@ -35,7 +36,7 @@ class Turns:
     """The calls of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: Tick) -> None:
-        self.watchdog = tick.watchdog
+        self.watchdog: Watchdog = tick.watchdog
         self._now = tick.watchdog.began
         self._loop = loop
         self._tick = tick

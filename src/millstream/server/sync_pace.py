@@ -3,7 +3,7 @@
 To hand it over, a thread has to be woken, and then the loop: on a fast disk that takes half as long as the
 sync. But a sync on the loop holds up all clients, so the loop does it only while nobody notices:
 
-    one client      nobody else sent anything since the commits before
+    one client      nobody else sent anything for 50 ms
     fast disk       the last writes took less than 2 ms each, whoever did them
     small commits   a client that sends much gains more if the next commit gathers meanwhile
     one commit      none is under way, and the step that begins it has begun no other
@@ -25,7 +25,8 @@ STALL_NS: Final = 5_000_000  # that nobody should be held up for
 FAST_WRITES: Final = 8  # in a row, before the loop writes itself
 _NAME: Final = "sync on the loop"
 _SECOND_NS: Final = 1_000_000_000
-QUIET_COMMITS: Final = 8  # in a row that were small, and during which one client was served
+SMALL_COMMITS: Final = 8  # in a row, each in a step of its own
+ALONE_S: Final = 0.05  # since another client sent something
 PAUSE_FACTOR: Final = 20  # how much longer than a slow write the loop then leaves writes to threads
 STALL_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 64.0
@@ -62,7 +63,8 @@ class SyncPace:
         self._now = now
         self._switches = 0  # when the last commit began
         self._steps = -1
-        self._quiet = 0  # commits in a row
+        self._small = 0  # commits in a row
+        self._alone_from = 0.0
         self._fast = 0  # writes in a row
         self._paused_until = 0.0
         self._stall_pause_s = STALL_PAUSE_S  # after the next stall
@@ -71,18 +73,21 @@ class SyncPace:
     def allows(self, size: int) -> bool:
         """Tell whether the loop may write a commit that begins now while none is under way."""
         switches, steps = self._served.switches, self._served.steps
-        if switches == self._switches and steps != self._steps and size <= MOST_BYTES:
-            self._quiet += 1
-        else:
-            self._quiet = 0
+        now = self._now()
+        if switches != self._switches:
+            self._alone_from = now + ALONE_S
+        self._small = self._small + 1 if steps != self._steps and size <= MOST_BYTES else 0
         self._switches, self._steps = switches, steps
         return (
-            self._quiet >= QUIET_COMMITS and self._fast >= FAST_WRITES and self._now() >= self._paused_until
+            self._small >= SMALL_COMMITS
+            and self._fast >= FAST_WRITES
+            and now >= self._alone_from
+            and now >= self._paused_until
         )
 
     def disturbed(self) -> None:
         """A commit began while another was under way."""
-        self._quiet = 0
+        self._small = 0
 
     def ended(self, took_ns: int, *, on_loop: bool) -> None:
         """Note how long a write took."""

@@ -12,8 +12,10 @@ import nats
 import pytest
 
 import millstream
-from millstream.server import disk_writers
+from millstream.server import disk_writers, workers
 from millstream.server.workers import Workers
+from millstream.store.disk_writer import DiskWriter
+from millstream.store.record import RecordBuffer
 from millstream.testing.patience import PATIENCE_S
 
 
@@ -69,3 +71,82 @@ async def test_a_commit_for_which_there_is_no_thread_is_tried_again(
     assert found[0] == 1
     assert found[-1] >= 2
     assert len(found) == 2
+
+
+class Always:
+    """A pace that leaves every commit to the loop."""
+
+    def __init__(self, *_: object) -> None:
+        self.written = 0
+
+    def allows(self, size: int) -> bool:
+        return True
+
+    def disturbed(self) -> None:
+        pass
+
+    def ended(self, took_ns: int, *, on_loop: bool) -> None:
+        self.written += on_loop
+
+
+class Breakable:
+    """A disk writer that can be told to fail."""
+
+    broken = False
+
+    def __init__(self, name: str) -> None:
+        self._real = DiskWriter(name)
+        self.failed_write = 0
+        self.failed_sync = 0
+        self.took_ns = 1
+        self.fileno = self._real.fileno
+        self.close = self._real.close
+
+    def write_now(self, descriptor: int, buffer: RecordBuffer, fill: bool) -> None:
+        self.failed_write = errno.ENOSPC if self.broken else 0
+        if not self.broken:
+            self._real.write_now(descriptor, buffer, fill)
+
+
+async def _stored(folder: Path) -> list[bytes]:
+    async with millstream.Server(port=-1, store_dir=folder) as server:
+        connection = await nats.connect(server.client_url)
+        streams = connection.jetstream()
+        count = (await streams.stream_info("S")).state.last_seq
+        found = [(await streams.get_msg("S", seq)).data or b"" for seq in range(1, count + 1)]
+        await connection.close()
+    return found
+
+
+async def test_commits_that_the_loop_writes_are_acknowledged_in_order_and_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pace = Always()
+    monkeypatch.setattr(workers, "SyncPace", lambda *_: pace)
+    async with millstream.Server(port=-1, store_dir=tmp_path) as server:
+        connection = await nats.connect(server.client_url)
+        streams = connection.jetstream()
+        await streams.add_stream(name="S", subjects=["s"])
+        for number in range(20):
+            assert (await streams.publish("s", b"%d" % number)).seq == number + 1
+        together = await asyncio.gather(*[streams.publish("s", b"%d" % number) for number in range(20, 40)])
+        assert [ack.seq for ack in together] == list(range(21, 41))
+        await connection.close()
+    assert pace.written >= 20
+    assert await _stored(tmp_path) == [b"%d" % number for number in range(40)]
+
+
+async def test_a_write_on_the_loop_that_fails_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "SyncPace", Always)
+    monkeypatch.setattr(disk_writers, "DiskWriter", Breakable)
+    found = await _publishes(
+        tmp_path,
+        lambda: monkeypatch.setattr(Breakable, "broken", True),
+        lambda: monkeypatch.setattr(Breakable, "broken", False),
+    )
+    assert found[0] == 1
+    assert found[-1] >= 2
+    assert len(found) == 2
+    assert await _stored(tmp_path) == [b"1", b"2", *[b"3"] * (found[-1] - 2)]

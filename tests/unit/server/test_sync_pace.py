@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from millstream.server.sync_pace import (
+    ALONE_S,
     FAST_NS,
     FAST_WRITES,
     FORGIVEN_AFTER,
     LONGEST_PAUSE_S,
     MOST_BYTES,
     PAUSE_FACTOR,
-    QUIET_COMMITS,
+    SMALL_COMMITS,
     STALL_NS,
     STALL_PAUSE_S,
     SyncPace,
@@ -44,7 +45,9 @@ class Loop:
 
     def settle(self) -> None:
         """Commit until the loop writes itself."""
-        for _ in range(QUIET_COMMITS + FAST_WRITES + 1):
+        self.commit()
+        self.now += ALONE_S
+        for _ in range(SMALL_COMMITS + FAST_WRITES + 1):
             if self.commit():
                 return
         raise AssertionError("the loop never wrote itself")
@@ -56,8 +59,9 @@ def loop() -> Loop:
 
 
 def test_threads_write_until_the_disk_has_proved_to_be_fast(loop: Loop) -> None:
-    first = [loop.commit() for _ in range(max(QUIET_COMMITS, FAST_WRITES))]
-    assert not any(first)
+    loop.commit()
+    loop.now += ALONE_S
+    assert not any(loop.commit() for _ in range(max(SMALL_COMMITS - 2, FAST_WRITES - 1)))
     loop.settle()
     assert all(loop.commit() for _ in range(100))
 
@@ -69,16 +73,20 @@ def test_a_disk_that_is_slow_is_always_left_to_threads(loop: Loop) -> None:
 def test_a_large_commit_is_left_to_a_thread_and_so_are_some_behind_it(loop: Loop) -> None:
     loop.settle()
     assert not loop.commit(size=MOST_BYTES + 1)
-    assert not any(loop.commit(size=MOST_BYTES) for _ in range(QUIET_COMMITS - 1))
+    assert not any(loop.commit(size=MOST_BYTES) for _ in range(SMALL_COMMITS - 1))
     assert loop.commit(size=MOST_BYTES)
 
 
 def test_threads_write_while_more_than_one_client_is_served(loop: Loop) -> None:
     loop.settle()
     assert not loop.commit(switches=1)
-    assert not any(loop.commit() for _ in range(QUIET_COMMITS - 1))
+    loop.now += 0.9 * ALONE_S
+    assert not any(loop.commit() for _ in range(100))
+    loop.now += 0.2 * ALONE_S
     assert loop.commit()
-    assert not any(loop.commit(switches=2) for _ in range(100))
+    for _ in range(100):
+        assert not loop.commit(switches=2)
+        loop.now += 0.9 * ALONE_S
 
 
 def test_a_step_that_commits_for_two_streams_leaves_both_to_threads(loop: Loop) -> None:
@@ -97,16 +105,17 @@ def test_a_slow_write_on_the_loop_is_followed_by_many_times_as_long_without(loop
     loop.settle()
     assert loop.commit(FAST_NS)
     assert loop.named == [(FAST_NS / 1e9, "sync on the loop")]  # which the watchdog calls the step
-    loop.now = 0.99 * PAUSE_FACTOR * FAST_NS / 1e9
+    began = loop.now
+    loop.now = began + 0.9 * PAUSE_FACTOR * FAST_NS / 1e9
     assert not any(loop.commit() for _ in range(100))
-    loop.now = PAUSE_FACTOR * FAST_NS / 1e9
+    loop.now = began + 1.1 * PAUSE_FACTOR * FAST_NS / 1e9
     assert loop.commit()
 
 
 def test_a_slow_write_of_a_thread_makes_the_disk_prove_itself_again(loop: Loop) -> None:
     loop.settle()
-    assert not loop.commit(FAST_NS, switches=1)
-    assert not any(loop.commit() for _ in range(max(FAST_WRITES, QUIET_COMMITS - 1)))
+    assert not loop.commit(FAST_NS, size=MOST_BYTES + 1)
+    assert not any(loop.commit() for _ in range(max(FAST_WRITES, SMALL_COMMITS - 1)))
     assert loop.commit()
 
 

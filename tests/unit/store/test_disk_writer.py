@@ -16,9 +16,10 @@ import millstream
 from millstream.store.commit import Commit
 from millstream.store.disk_writer import DiskWriter
 from millstream.store.errors import StoreError
-from millstream.store.fs import RealFileSystem
+from millstream.store.fill import PAGE
+from millstream.store.fs import WRITE_BYTES, RealFileSystem
 from millstream.store.log import Log
-from millstream.store.record import RecordBuffer
+from millstream.store.record import HEADER_SIZE, RecordBuffer, end_mark
 from millstream.store.recovery import open_log
 
 
@@ -46,11 +47,11 @@ def begin(log: Log) -> Commit:
     return begun
 
 
-def write_plainly(log: Log, writer: DiskWriter) -> None:
+def write_plainly(log: Log, writer: DiskWriter, *, fill: bool = False) -> None:
     begun = begin(log)
     plain = begun.begin_plain()
     assert plain is not None
-    writer.begin(*plain)
+    writer.begin(*plain, fill)
     assert writer.wait()
     begun.plain_ended(writer.failed_write, writer.failed_sync)
     log.end_commit(begun)
@@ -83,6 +84,92 @@ def test_blocks_allocated_ahead_are_no_part_of_the_file(folder: str, writer: Dis
     expected = bodies(log)
     assert len(expected) == 4
     assert bodies(opened(folder)) == expected
+
+
+def filled_log(folder: str, writer: DiskWriter) -> tuple[Log, Path]:
+    """A log with zeros behind its records."""
+    log = opened(folder)
+    put(log, b"a", b"one")
+    commit(log)
+    put(log, b"a", b"two")
+    write_plainly(log, writer, fill=True)
+    (file,) = Path(folder).glob("*.log")
+    assert file.stat().st_size > log.segments[0].size
+    return log, file
+
+
+def test_small_commits_overwrite_zeros_that_were_written_ahead(folder: str, writer: DiskWriter) -> None:
+    log, file = filled_log(folder, writer)
+    size = file.stat().st_size
+    assert size % PAGE == 0
+    for number in range(50):
+        put(log, b"a", b"%d" % number)
+        write_plainly(log, writer, fill=True)
+        assert file.stat().st_size == size
+    end = log.segments[0].size
+    rest = file.read_bytes()[end:]
+    assert rest[:HEADER_SIZE] == end_mark(log.last_seq + 1, end)
+    assert not rest[HEADER_SIZE:].strip(b"\0")
+    expected = bodies(log)
+    found = opened(folder)  # as after a kill
+    assert bodies(found) == expected
+    assert found.losses.damages == []
+    assert file.stat().st_size == end
+
+
+def test_a_commit_that_is_larger_than_the_zeros_goes_over_them(folder: str, writer: DiskWriter) -> None:
+    log, file = filled_log(folder, writer)
+    put(log, b"a", bytes(3 * WRITE_BYTES))
+    write_plainly(log, writer, fill=True)
+    assert file.stat().st_size == log.segments[0].size
+    put(log, b"a", b"small again")
+    write_plainly(log, writer, fill=True)
+    assert file.stat().st_size > log.segments[0].size
+    expected = bodies(log)
+    assert bodies(opened(folder)) == expected
+
+
+def test_zeros_are_followed_by_an_end_mark_although_no_more_are_written(
+    folder: str, writer: DiskWriter
+) -> None:
+    log, file = filled_log(folder, writer)
+    put(log, b"a", b"three")
+    write_plainly(log, writer)
+    end = log.segments[0].size
+    assert file.read_bytes()[end : end + HEADER_SIZE] == end_mark(4, end)
+
+
+def test_whoever_writes_no_end_mark_finds_no_zeros(folder: str, writer: DiskWriter) -> None:
+    log, file = filled_log(folder, writer)
+    put(log, b"a", b"three")
+    begun = begin(log)
+    assert begun.begin_journaled() is None
+    begun.run()
+    log.end_commit(begun)
+    assert file.stat().st_size == log.segments[0].size
+    put(log, b"a", b"four")
+    journaled = begin(log).begin_journaled()
+    assert journaled is not None
+
+
+def test_zeros_are_gone_when_a_log_is_closed(folder: str, writer: DiskWriter) -> None:
+    log, file = filled_log(folder, writer)
+    log.close()
+    assert file.stat().st_size == log.segments[0].size
+
+
+def test_no_zeros_are_written_beyond_where_a_segment_ends(folder: str, writer: DiskWriter) -> None:
+    fs = RealFileSystem()
+    fs.make_folder(folder)
+    log = open_log(fs, folder, segment_size=5_000)
+    put(log, b"a", b"one")
+    commit(log)
+    put(log, b"a", b"two")
+    write_plainly(log, writer, fill=True)
+    (file,) = Path(folder).glob("*.log")
+    assert file.stat().st_size == 5_000
+    found = open_log(fs, folder, segment_size=5_000)
+    assert len(bodies(found)) == 2
 
 
 def test_nothing_is_allocated_beyond_where_a_segment_ends(folder: str) -> None:
