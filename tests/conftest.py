@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import hypothesis
 import pytest
+from tests import short_jvm
 
 from millstream.base.build import pure_requested
 from millstream.testing import reference
@@ -274,8 +275,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     use_this_python("local[2]")
     settings = session_settings(Pipeline(job=[]), "local[2]", cores=2) | {
         "spark.driver.memory": "1g",
-        # Most of what tests do is done once: compiling it again for speed costs more than it saves.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": short_jvm.OPTIONS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.python.filterPushdown.enabled": "true",

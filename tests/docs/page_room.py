@@ -21,6 +21,7 @@ from urllib.request import urlopen
 from page_blocks import ROOT, Block, Command, PageError, as_pattern, commands, is_shown, read_page
 from page_configurations import CHECKS, make_etc
 from page_processes import BlockFailed, Interpreter, Shell, wait_for
+from tests import short_jvm
 
 from millstream.spark.pipeline.session import python_environment
 from millstream.testing.ports import free_ports
@@ -71,8 +72,7 @@ class Room:
             "NATS_URL": f"nats://127.0.0.1:{self.ports[NATS]}",  # where a reader's server is by default
             "SPARK_LOCAL_IP": "127.0.0.1",
             **python_environment("local[2]"),
-            # The programs are short: compiling them well costs more than it saves.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx1g",
+            "JDK_JAVA_OPTIONS": f"{short_jvm.OPTIONS} -Xmx1g",
         }
         self._start_desk()
 

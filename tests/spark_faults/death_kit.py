@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from cluster_kit import Cluster
 from mortal_source import FOLDER, committed
+from tests import short_jvm
 
 from millstream.wire.blocking import BlockingLink
 from millstream.wire.errors import WireError
@@ -21,8 +22,6 @@ from millstream.wire.options import LinkOptions, parse_servers
 
 PROGRAM = Path(__file__).parent / "mortal_driver.py"
 LIMIT_S = 600
-# A JVM that lives for seconds is better off without its best compiler.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_until(happened: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
@@ -145,7 +144,12 @@ class Driver:
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), job],
-                env={**os.environ, "JDK_JAVA_OPTIONS": JVM, "PYTHONPATH": paths, FOLDER: str(self.folder)},
+                env={
+                    **os.environ,
+                    "JDK_JAVA_OPTIONS": short_jvm.OPTIONS,
+                    "PYTHONPATH": paths,
+                    FOLDER: str(self.folder),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 import pyspark
+from tests import short_jvm
 
 BIN = Path(pyspark.__file__).parent / "bin"
 LIMIT_S = 600
@@ -24,7 +25,7 @@ def environment(**more: str) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "JDK_JAVA_OPTIONS": short_jvm.OPTIONS,
         **more,
     }
 

@@ -43,7 +43,20 @@ class Owned:
 
         What lies below a folder that is not ours is not listed.
         """
-        return [path for path, entry in self._walk(folder) if not self._belongs(path, entry)]
+        found: list[str] = []
+        self._find_strangers(folder, "", found)
+        return sorted(found)
+
+    def _find_strangers(self, folder: str | os.PathLike[str], prefix: str, found: list[str]) -> None:
+        with os.scandir(folder) as scan:
+            for entry in scan:
+                path = prefix + entry.name
+                if _TOLERATED.fullmatch(entry.name):
+                    continue
+                if not self._belongs(path, entry):
+                    found.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    self._find_strangers(entry.path, path + "/", found)
 
     def remove(self, folder: str | os.PathLike[str]) -> list[str]:
         """Remove the files that are ours, and each folder that is empty then; returns what stays.

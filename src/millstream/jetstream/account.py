@@ -325,8 +325,9 @@ class AccountJetStream:
 
     def _has_files(self, folder: str) -> bool:
         """Tell whether a folder has a file of ours."""
-        names = [*self._fs.list(folder), *(f"log/{each}" for each in self._fs.list(f"{folder}/log"))]
-        return any(map(STREAM.is_file, names))
+        if any(map(STREAM.is_file, self._fs.list(folder))):
+            return True
+        return any(STREAM.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from millstream.jetstream.api import Api, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.system_api import SystemApi
+from millstream.jsapi.enums import StorageType
 from millstream.store import commit_journal
 from millstream.store.errors import StoreError
 from millstream.store.fs import FolderLock, RealFileSystem
@@ -67,6 +67,7 @@ class Engine:
         self._reserve_timer: Cancel | None = None
         self.next_journal = 1  # the number of the next commit journal
         self._unreplayed: dict[str, StoreError] = {}  # by folder: streams that may miss what journals have
+        self._room = 0  # bytes that streams on disk may have, unless the options say how many
 
     @property
     def max_memory(self) -> int:
@@ -76,11 +77,7 @@ class Engine:
 
     @property
     def max_file(self) -> int:
-        if self.options.max_file is not None:
-            return self.options.max_file
-        # What is stored already takes no free space: a full disk must not forbid what is there.
-        disk = os.statvfs(self.folder)
-        return disk.f_bavail * disk.f_frsize * 3 // 4 + _size_of(self.folder)
+        return self._room if self.options.max_file is None else self.options.max_file
 
     def start(self) -> None:
         """StoreError if the directory cannot be used, is not ours, or is used by another server."""
@@ -89,6 +86,8 @@ class Engine:
         self._lock = FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
+        disk = os.statvfs(self.folder)
+        self._room = disk.f_bavail * disk.f_frsize * 3 // 4
         self.resources = Resources(
             max_memory=self.max_memory,
             max_store=self.max_file,
@@ -105,6 +104,9 @@ class Engine:
         self._replay_journals()
         for name, account_options in self.options.accounts.items():
             self._enable(name, account_options)
+        # What is stored already takes no free space: a full disk must not forbid what is there.
+        self._room += self.resources.used(StorageType.FILE)
+        self.resources.max_store = self.max_file
         self._keep_reserve()
 
     def _replay_journals(self) -> None:
@@ -270,13 +272,3 @@ def _deleting(streams: list[Stream]) -> Pieces[None]:
 def _delete(stream: Stream) -> None:
     stream.account.delete(stream)
     stream.account.advisories.stream_deleted(stream.name)
-
-
-def _size_of(folder: str) -> int:
-    """Bytes of all files in it; those that go meanwhile do not count."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(path, name)).st_size
-    return total

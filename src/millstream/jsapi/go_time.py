@@ -10,6 +10,7 @@ Complaints are worded as Go words them, since the API passes them on.
 import calendar
 import re
 import time
+from datetime import datetime
 from functools import lru_cache
 from typing import Final, Self
 
@@ -18,6 +19,7 @@ from millstream.base.errors import MillstreamError
 _SECOND: Final = 1_000_000_000
 _MINUTES_OF_HOUR: Final = 60
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+_UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _ZONE: Final = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _FRACTION: Final = re.compile(r"[.,]([0-9]+)")
@@ -68,7 +70,15 @@ def _whole_second(seconds: int) -> str:
 
 
 def parse_time(text: str) -> Time:
-    """The opposite of `format_time`; TimeError if `text` is not RFC 3339."""
+    """Parse what `format_time` writes; TimeError if `text` is not RFC 3339."""
+    found = _UTC.fullmatch(text)
+    if found is not None:
+        try:
+            seconds = int(datetime.fromisoformat(found[1] + "+00:00").timestamp())
+        except ValueError:
+            pass  # year 0, or the parser says what is out of range
+        else:
+            return Time(seconds * _SECOND + int((found[2] or "0").ljust(9, "0")))
     return _Parser(text).time()
 
 

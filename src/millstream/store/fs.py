@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
-from millstream.store.positioned import read_at, write_at
+from millstream.store.positioned import WRITE_BYTES, read_at, write_at
 from millstream.store.reserve import Reserve
 
 
@@ -189,6 +189,18 @@ class RealFile:
             os.close(fd)
 
 
+def _read_to_end(fd: int) -> bytes:
+    """Read a whole file; with two calls, if it does not change meanwhile."""
+    size = os.fstat(fd).st_size
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    chunks = [data]
+    while chunks[-1]:
+        chunks.append(os.read(fd, WRITE_BYTES))
+    return b"".join(chunks)
+
+
 def _private(path: str, flags: int) -> int:
     """Open a file that others than owner and group cannot read, whatever the umask."""
     return os.open(path, flags | os.O_CLOEXEC, 0o640)
@@ -208,8 +220,11 @@ class RealFileSystem:
 
     def read_all(self, path: str) -> bytes:
         try:
-            with open(path, "rb") as file:
-                return file.read()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return _read_to_end(fd)
+            finally:
+                os.close(fd)
         except OSError as error:
             raise store_error("read", path, error) from error
 

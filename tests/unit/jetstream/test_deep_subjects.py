@@ -20,6 +20,7 @@ def with_deep_subject(disk: Disk, count: int = 3) -> Site:
     return site
 
 
+@pytest.mark.compiled
 def test_a_stream_with_the_deepest_subject_answers_every_question() -> None:
     site = with_deep_subject(Disk())
     assert site.state(subjects_filter=">")["subjects"] == {DEEPEST.decode(): 3}
@@ -29,6 +30,7 @@ def test_a_stream_with_the_deepest_subject_answers_every_question() -> None:
     assert site.ask("STREAM.PURGE.S", {"filter": "s.>", "keep": 2})["purged"] == 1
 
 
+@pytest.mark.compiled
 def test_limits_per_subject_are_applied_to_the_deepest_subject_and_again_at_every_start() -> None:
     site = with_deep_subject(Disk())
     assert site.update(max_msgs_per_subject=1)["config"]["max_msgs_per_subject"] == 1

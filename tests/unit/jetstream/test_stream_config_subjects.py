@@ -51,6 +51,7 @@ def test_two_streams_overlap_if_two_of_their_subjects_do(subjects: list[str]) ->
     check_overlap(own, {"A": taken})
 
 
+@pytest.mark.compiled
 def test_thousands_of_subjects_are_checked_without_comparing_every_two() -> None:
     literal = [f"orders.{number}" for number in range(MANY)]
     patterns = [f"events.{number}.*.>" for number in range(MANY)]

@@ -140,6 +140,7 @@ def test_a_message_that_was_replaced_leaves_its_successor_alone() -> None:
     assert sequences(account) == [2]
 
 
+@pytest.mark.compiled
 def test_a_key_that_is_written_all_the_time_takes_no_more_room() -> None:
     world = FakeWorld()
     account = world.account()

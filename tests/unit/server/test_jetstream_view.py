@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -293,3 +294,19 @@ def test_metrics_tell_every_stream(site: Site) -> None:
 def test_two_engines_do_not_share_a_directory(site: Site, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="another server uses this store"):
         Site(tmp_path)
+
+
+def test_what_is_stored_may_stay_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Site(tmp_path)
+    before.request("A", "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
+    before.request("A", "s.a", "x" * 1000)
+    before.engine.stop()
+    monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4096))
+    after = Site(tmp_path, max_file=None)
+    try:
+        stored = after.jsz()["storage"]
+        assert stored > 1000
+        assert after.jsz()["config"]["max_storage"] == stored
+        assert after.request("A", "$JS.API.STREAM.INFO.S")["state"]["messages"] == 1
+    finally:
+        after.engine.stop()

@@ -1,5 +1,6 @@
 """The tree of subjects against a dict."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def test_clearing_forgets_everything() -> None:
 DEEPEST = b".".join([b"a"] * 32_768)  # 65,535 bytes, the longest subject that a record can have
 
 
+@pytest.mark.compiled
 def test_a_subject_of_32768_tokens_is_found_by_every_pattern() -> None:
     index = SubjectIndex()
     index.add(DEEPEST, 1)
@@ -136,6 +138,7 @@ def test_a_subject_of_32768_tokens_is_found_by_every_pattern() -> None:
     assert [subject for subject, _ in index.match(b">")] == [b"a.a"]
 
 
+@pytest.mark.compiled
 def test_deep_subjects_are_forgotten_all_at_once() -> None:
     index = SubjectIndex()
     for letter in b"abc":

@@ -164,6 +164,7 @@ def test_the_first_record_corrects_a_start_that_was_guessed() -> None:
     assert (segment.start_seq, seqs(segment), found.gaps) == (900, [900, 901], [])
 
 
+@pytest.mark.compiled
 def test_a_damaged_megabyte_is_passed_in_no_time() -> None:
     """Looking for the next sound record must not compute a checksum at every byte."""
     noise = random.Random(5).randbytes(1 << 20)

@@ -57,7 +57,7 @@ def refusal(site: Site, data: bytes, **config: Any) -> tuple[Any, ...]:
     return error["code"], error["err_code"], error["description"]
 
 
-@pytest.mark.parametrize("make", [lying, old_lying])
+@pytest.mark.parametrize("make", [lying, pytest.param(old_lying, marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("storage", ["file", "memory"])
 def test_the_limit_of_the_account_holds_whatever_the_archive_says(storage: str, make: Any) -> None:
     options = AccountJetStreamOptions(max_memory=5 * PIECE, max_store=5 * PIECE)
@@ -68,7 +68,7 @@ def test_the_limit_of_the_account_holds_whatever_the_archive_says(storage: str, 
     assert site.refusal("a.b", bytes(2 * PIECE))[1] == 10002
 
 
-@pytest.mark.parametrize("make", [lying, old_lying])
+@pytest.mark.parametrize("make", [lying, pytest.param(old_lying, marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("storage", ["file", "memory"])
 def test_the_limit_of_the_server_holds_whatever_the_archive_says(storage: str, make: Any) -> None:
     site = Site(resources=Resources(max_memory=5 * PIECE, max_store=5 * PIECE))
@@ -95,6 +95,7 @@ def test_publishers_see_what_a_restore_holds() -> None:
     assert site.publish("p.1", bytes(2 * PIECE))["seq"] == 1
 
 
+@pytest.mark.compiled
 def test_a_stream_that_drops_old_messages_does_so_while_it_loads() -> None:
     site = Site(options=AccountJetStreamOptions(max_store=5 * PIECE))
     answer = restore(site, lying(12), max_bytes=3 * PIECE)
@@ -123,6 +124,7 @@ def test_a_chunk_that_unpacks_to_much_leaves_the_workers_to_others_in_between() 
 
 
 @pytest.mark.parametrize("depth", [0, 190, 10_000])
+@pytest.mark.compiled
 def test_a_state_that_is_larger_than_any_is_refused_in_little_memory(depth: int) -> None:
     inner = b"[" * depth + b"1," * (4 * MB) + b"1" + b"]" * depth
     data = archive(Entry(b"state.json", body=b'{"x":%b}' % inner))
@@ -168,6 +170,7 @@ def test_files_without_number_in_an_older_archive_are_refused(monkeypatch: pytes
     )
 
 
+@pytest.mark.compiled
 def test_an_older_archive_with_a_name_of_gigabytes_is_refused() -> None:
     long_name = bytearray(tar_of({"x": b""})[:512])
     long_name[156:157] = b"L"

@@ -118,6 +118,7 @@ def test_all_acks_bring_all_of_it_and_a_status_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(("asked", "given"), [(1, 1024), (5000, 5000), (2**30, 2**20)])
+@pytest.mark.compiled
 def test_the_size_of_chunks_is_bound(asked: int, given: int) -> None:
     site = Site(messages=40, size=32 * 1024)
     site.ask(chunk_size=asked, window_size=2**25)

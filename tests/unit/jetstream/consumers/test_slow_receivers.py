@@ -46,6 +46,7 @@ def receivers(site: Site) -> list[bytes]:
     return [each.to for each in site.world.delivered]
 
 
+@pytest.mark.compiled
 def test_a_large_batch_is_given_out_in_parts_so_that_its_client_can_fall_behind(site: Site) -> None:
     consumer(site)
     publish(site, *[HALF_A_MEGABYTE] * 8)
@@ -60,6 +61,7 @@ def test_a_large_batch_is_given_out_in_parts_so_that_its_client_can_fall_behind(
     assert len(receivers(site)) == 8
 
 
+@pytest.mark.compiled
 def test_a_message_that_is_larger_than_a_part_is_given_out(site: Site) -> None:
     consumer(site)
     site.world.max_payload = 8 * 1024 * 1024
