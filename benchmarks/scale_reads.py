@@ -21,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.scale_bytes import processor_s
 from benchmarks.wire import Address, WireError, dial
 from millstream.testing.reference import ServerKind, ServerProcess
 
@@ -31,6 +32,7 @@ _UNDER_WAY: Final = 16  # reads
 _WINDOW: Final = 4_000  # publishes
 _AT_ONCE: Final = 1_000
 _UPDATED_KEYS: Final = 64
+_PROCESSOR: Final = "processor us"
 _PAYLOAD: Final = b"v" * 126 + b"#~"
 _STREAM: Final = {"name": "S", "subjects": ["s.>"], "storage": "file", "allow_direct": True}
 _BUCKET: Final = {
@@ -158,7 +160,7 @@ def measure(server: ServerProcess, size: int, operations: int) -> Figures:
     caller.ask("STREAM.CREATE.S", _STREAM)
     figures["publish"] = caller.publish((_publication(b"s.x") for _ in range(size)), size)
     figures["memory in MiB"] = resident_mib(server.pid)
-    figures |= _read_stream(caller, size, operations, chance, "")
+    figures |= _read_stream(caller, server.pid, size, operations, chance, "")
     caller.ask("STREAM.CREATE.KV_B", _BUCKET)
     figures["key: put new"] = caller.publish((_publication(b"$KV.B.k%d" % key) for key in range(size)), size)
     random_keys = iter(lambda: chance.randrange(size), None)
@@ -171,20 +173,28 @@ def measure(server: ServerProcess, size: int, operations: int) -> Figures:
     server.stop()
     server.start()
     caller = Caller(server.port)
-    figures |= _read_stream(caller, size, operations, chance, " after a restart")
+    figures |= _read_stream(caller, server.pid, size, operations, chance, " after a restart")
     keys = [_get_key(chance.randrange(size)) for _ in range(operations)]
     figures["key: get random after a restart"] = caller.read(keys)
     caller.close()
     return figures
 
 
-def _read_stream(caller: Caller, size: int, operations: int, chance: random.Random, when: str) -> Figures:
+def _read_stream(
+    caller: Caller, pid: int, size: int, operations: int, chance: random.Random, when: str
+) -> Figures:
+    """Read single messages; the processor time of a read is what a busy machine disturbs least."""
     sequences = [_get({"seq": chance.randint(1, size)}) for _ in range(operations)]
     state = caller.ask("STREAM.INFO.S")["state"]
     first, last = (datetime.fromisoformat(state[each][:26].rstrip("Z")) for each in ("first_ts", "last_ts"))
-    moments = [first + (last - first) * chance.random() for _ in range(operations // 10)]
+    moments = [first + (last - first) * chance.random() for _ in range(operations)]
     times = [_get({"start_time": f"{each.isoformat()}Z", "next_by_subj": "s.x"}) for each in moments]
-    return {f"get by sequence{when}": caller.read(sequences), f"get by time{when}": caller.read(times)}
+    figures: Figures = {}
+    for name, requests in ((f"get by sequence{when}", sequences), (f"get by time{when}", times)):
+        before = processor_s(pid)
+        figures[name] = caller.read(requests)
+        figures[f"{_PROCESSOR}, {name}"] = (processor_s(pid) - before) / len(requests) * 1e6
+    return figures
 
 
 def compare(
@@ -210,12 +220,14 @@ def main() -> None:
     for size in options.sizes:
         found = compare(size, options.operations, options.rounds, lambda text: print(text, flush=True))
         ours, theirs = found[ServerKind.MILLSTREAM], found[ServerKind.NATS_SERVER]
-        print(f"\n{size:,} messages{'':24} Millstream  nats-server  ratio")
+        print(f"\n{size:,} messages{'':32} Millstream  nats-server  ratio")
         for name in ours[0]:
-            pick = min if name.startswith("memory") else max
+            is_cost = name.startswith(("memory", _PROCESSOR))
+            pick = min if is_cost else max
             mine, other = (pick(each[name] for each in figures) for figures in (ours, theirs))
-            ratio = other / mine if name.startswith("memory") else mine / other
-            print(f"{name:40} {mine:12,.0f} {other:12,.0f} {ratio:6.2f}")
+            ratio = other / mine if is_cost else mine / other
+            digits = 1 if name.startswith(_PROCESSOR) else 0
+            print(f"{name:48} {mine:12,.{digits}f} {other:12,.{digits}f} {ratio:6.2f}")
         print()
 
 

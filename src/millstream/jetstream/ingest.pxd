@@ -18,7 +18,7 @@ cdef bytes _OURS
 cdef bytes _MSG_ID
 cdef bytes _EXPECTED
 cdef int _MOST_DIGITS
-cdef Py_ssize_t _LARGE
+cdef Py_ssize_t _WEIGHED_AT
 cdef unsigned char _ZERO
 cdef unsigned char _CR
 cdef unsigned char _LF
@@ -30,6 +30,7 @@ cdef class Ingest:
     cdef public object limit
     cdef public object hold
     cdef public object weigh
+    cdef Py_ssize_t _unweighed
     cdef public Py_ssize_t per_subject
     cdef Log _log
     cdef Dedupe _dedupe

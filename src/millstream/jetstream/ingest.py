@@ -32,7 +32,7 @@ _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means some
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
 _MOST_DIGITS = 18
-_LARGE = 64 * 1024  # few messages of this size are too much
+_WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
 _ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
@@ -54,7 +54,8 @@ class Ingest:
         self.plain = False  # the stream lets messages take the short way
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
-        self.weigh: Callable[[], None] | None = None  # finds out whether it does; asked for large messages
+        self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
+        self._unweighed = 0  # bytes of messages since it was asked
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
         self._log = log
         self._dedupe = dedupe
@@ -70,8 +71,11 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """A message on one of the stream's subjects; the frame is only lent."""
-        if frame.body_size >= _LARGE and self.weigh is not None:
-            self.weigh()
+        self._unweighed += frame.body_size
+        if self._unweighed >= _WEIGHED_AT:
+            self._unweighed = 0
+            if self.weigh is not None:
+                self.weigh()
         if self.hold is not None:
             self.hold()
         self._id_size = 0

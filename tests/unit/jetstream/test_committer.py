@@ -264,16 +264,16 @@ def test_half_of_what_may_wait_gathers_while_the_other_half_is_written() -> None
     finish(jobs)
 
 
-def test_a_large_message_is_weighed_at_once() -> None:
+def test_large_messages_are_weighed_at_once() -> None:
     """The loop may take many more before it looks again."""
-    site = Site(resources=Resources(max_unwritten=400_000))
+    site = Site(resources=Resources(max_unwritten=6_000_000))
     site.create()
     jobs = hold_workers(site)
     site.world.send(b"s.a", bytes(100))
     site.world.settle()
     for _ in range(3):
-        site.world.send(b"s.a", bytes(100_000))
-    assert site.world.held == 1, "the one behind 200,000 bytes"
+        site.world.send(b"s.a", bytes(1_500_000))
+    assert site.world.held == 1, "the one behind three million bytes"
     site.world.settle()
     finish(jobs)
     finish(jobs)
