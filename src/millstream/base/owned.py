@@ -13,7 +13,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 _TOLERATED: Final = re.compile(r"\.nfs[0-9a-f]+")  # NFS: a file removed while it is open
@@ -43,20 +43,7 @@ class Owned:
 
         What lies below a folder that is not ours is not listed.
         """
-        found: list[str] = []
-        self._find_strangers(folder, "", found)
-        return sorted(found)
-
-    def _find_strangers(self, folder: str | os.PathLike[str], prefix: str, found: list[str]) -> None:
-        with os.scandir(folder) as scan:
-            for entry in scan:
-                path = prefix + entry.name
-                if _TOLERATED.fullmatch(entry.name):
-                    continue
-                if not self._belongs(path, entry):
-                    found.append(path)
-                elif entry.is_dir(follow_symlinks=False):
-                    self._find_strangers(entry.path, path + "/", found)
+        return [path for path, entry in self._entries(folder) if not self._belongs(path, entry)]
 
     def remove(self, folder: str | os.PathLike[str]) -> list[str]:
         """Remove the files that are ours, and each folder that is empty then; returns what stays.
@@ -68,7 +55,7 @@ class Owned:
         stay: list[str] = []
         folders: list[str] = []
         with contextlib.suppress(FileNotFoundError):
-            for path, entry in self._walk(folder):
+            for path, entry in self._entries(folder):
                 if not self._belongs(path, entry):
                     stay.append(path)
                 elif entry.is_dir(follow_symlinks=False):
@@ -89,19 +76,24 @@ class Owned:
             return self._folders.fullmatch(path) is not None
         return entry.is_file(follow_symlinks=False) and self.is_file(path)
 
-    def _walk(
-        self, folder: str | os.PathLike[str], prefix: str = ""
-    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _entries(self, folder: str | os.PathLike[str]) -> list[tuple[str, os.DirEntry[str]]]:
         """Everything in a folder, a folder before what is in it; nothing below folders that are not ours."""
+        found: list[tuple[str, os.DirEntry[str]]] = []
+        self._gather(folder, "", found)
+        return found
+
+    def _gather(
+        self, folder: str | os.PathLike[str], prefix: str, found: list[tuple[str, os.DirEntry[str]]]
+    ) -> None:
         with os.scandir(folder) as scan:
             entries = sorted(scan, key=lambda each: each.name)
         for entry in entries:
-            path = prefix + entry.name
             if _TOLERATED.fullmatch(entry.name):
                 continue
-            yield path, entry
+            path = prefix + entry.name
+            found.append((path, entry))
             if entry.is_dir(follow_symlinks=False) and self._folders.fullmatch(path):
-                yield from self._walk(entry.path, path + "/")
+                self._gather(entry.path, path + "/", found)
 
 
 def few(names: Sequence[str]) -> str:
