@@ -16,9 +16,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _likeness(word: str, other: str) -> tuple[float, bool]:
-    """Return the similarity of two words, and whether their first letters, which people seldom miss,
-    agree.
-    """
+    """Return the similarity of two words, and whether their first letters (seldom mistyped) agree."""
     from difflib import SequenceMatcher  # imported here because few words are mistyped
 
     same_letters = sorted(word) == sorted(other)  # letters changed places
