@@ -1,8 +1,8 @@
-"""What messages of batches are checked for; those of an atomic one all before any is stored.
+"""Check the messages of a batch; an atomic batch completely before any of them is stored.
 
-The rules are those of single messages, seen as if the messages before in the batch were stored already;
-where that cannot be known beforehand (an expected sequence on a subject the batch has written to), the batch
-is refused.  Order and texts are the reference's, which differ here and there from those for single ones.
+The rules are those of single messages, applied as if the earlier messages of the batch were stored.  Where
+that cannot be known beforehand (an expected sequence on a subject that the batch has written to), the batch
+is refused.  Order and texts are nats-server's, which differ in places from those for single messages.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
 
 
 class BatchChecks:
-    """The stream as it will be when the messages checked so far are stored."""
+    """The state of the stream after the messages checked so far."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._ids: set[bytes] = set()
         self._written: dict[bytes, int] = {}  # messages by subject
-        self._schedules: dict[bytes, bool] = {}  # whether the last message of a subject is one
+        self._schedules: dict[bytes, bool] = {}  # True if the last message of a subject is a schedule
         self._sums: dict[bytes, Sum] = {}
         self._messages = 0
         self._bytes = 0
 
     def count(self, subject: bytes) -> None:
-        """The next message, which needs no check."""
+        """Count a message that needs no check."""
         self._written[subject] = self._written.get(subject, 0) + 1
         self._schedules[subject] = False
         self._messages += 1
 
     def check(self, message: Incoming) -> None:
-        """The next message, which is changed as it is to be stored; ApiError if the batch fails with it."""
+        """Check the next message and complete it for storing; raise ApiError if the batch fails with it."""
         stream = self._stream
         if len(message.block) > MAX_HEADER_BYTES:
             raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
@@ -153,12 +153,12 @@ class BatchChecks:
 
 
 def requires_more(level: bytes) -> bool:
-    """Whether a message asks for a later version of the API than this, or for something that is none."""
+    """Return True if a message requires a higher API level than ours, or an invalid one."""
     number = read_integer(level)
     return number is None or number > API_LEVEL
 
 
 def _number(text: bytes) -> int:
-    """A sequence in a header; -1 for what is none."""
+    """Parse a sequence in a header; return -1 if it is invalid."""
     number = read_whole(text)
     return -1 if number is None or number >= BEYOND else number
