@@ -219,8 +219,7 @@ def discard_torn(log: Log) -> None:
     """Remove an incomplete batch from the end of a log.
 
     Call it before anything reads the log.  If a sequence after the batch is used, the batch was complete and
-    its
-    last message was removed or damaged since.
+    its last message was removed or damaged since.
     """
     record = Record()
     seq = log.last_seq
