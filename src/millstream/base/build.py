@@ -1,11 +1,11 @@
-"""Which modules are compiled, and which build of them is running.
+"""The list of compiled modules, and the choice between the compiled and the interpreted build.
 
-The modules on the path of a message are ordinary ``.py`` files with a ``.pxd`` of C types beside
-them.  Building the package compiles them; ``MILLSTREAM_PURE=1`` means "interpreted, please", both
-when the package is built (no compiler needed) and when it runs (a debugger and coverage see every
-line).  Without that switch a missing compiled module is an error, never a quiet slow-down.
+Modules on the path of a message are plain ``.py`` files with a ``.pxd`` of C types beside them.  Building the
+package compiles them.  ``MILLSTREAM_PURE=1`` selects the interpreted build, both when the package is built
+(no compiler needed) and when it runs (a debugger and coverage see every line).  Without it, a missing
+compiled module is an error, never a silent slow-down.
 
-Imports nothing but the standard library: ``setup.py`` runs this file before anything is installed.
+Imports only the standard library: ``setup.py`` runs this file before anything is installed.
 """
 
 import importlib.machinery
@@ -18,7 +18,8 @@ from typing import Final
 
 PURE_SWITCH: Final = "MILLSTREAM_PURE"
 
-# These use instructions of one architecture; others do without.  A universal build of macOS is for two.
+# These need instructions of x86.  A universal build for macOS is for two architectures and goes without
+# them.
 X86_MODULES: Final = ("millstream.store.checksum_x86",)
 COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
@@ -103,16 +104,16 @@ COMPILED_MODULES: Final = (
 
 
 class MissingCompiledModules(ImportError):
-    """The package was built without its compiled modules and pure was not asked for."""
+    """The package was built without its compiled modules, and MILLSTREAM_PURE is not set."""
 
 
 def pure_requested() -> bool:
-    """Whether the environment asks for the interpreted build."""
+    """Return True if the environment selects the interpreted build."""
     return os.environ.get(PURE_SWITCH) == "1"
 
 
 class _SourceFirst(importlib.machinery.PathFinder):
-    """Finds the ``.py`` of a compiled module although the extension lies beside it."""
+    """Finds the ``.py`` of a compiled module even if the extension is beside it."""
 
     @classmethod
     def find_spec(
@@ -127,7 +128,7 @@ class _SourceFirst(importlib.machinery.PathFinder):
 
 
 def select() -> str:
-    """Choose the build for this process and return its name: ``compiled`` or ``pure``."""
+    """Select the build for this process and return its name: ``compiled`` or ``pure``."""
     if pure_requested():
         if _SourceFirst not in sys.meta_path:
             sys.meta_path.insert(0, _SourceFirst)
@@ -142,7 +143,7 @@ def select() -> str:
 
 
 def _without_extension() -> list[str]:
-    """Return the compiled modules that have no extension; each folder is listed once."""
+    """Return the compiled modules that have no extension; lists each folder once."""
     root = os.path.dirname(os.path.dirname(__file__))
     files: dict[str, set[str]] = {}
     missing = []

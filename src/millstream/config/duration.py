@@ -1,4 +1,4 @@
-"""Durations as Go spells them: ``1h30m``, ``500ms``, ``1.5s``, ``-1m``; a bare ``0`` needs no unit."""
+"""Durations in Go's notation: ``1h30m``, ``500ms``, ``1.5s``, ``-1m``; a bare ``0`` needs no unit."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ _LIMIT: Final = 2**63  # nanoseconds, about 292 years
 
 
 def parse_duration(text: str) -> float:
-    """The duration in seconds; ValueError says what is wrong with the text."""
+    """Return the duration in seconds; raise ValueError with the reason if `text` is not a duration."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
         return 0.0

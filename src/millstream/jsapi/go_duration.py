@@ -1,4 +1,4 @@
-"""Durations as Go spells them in headers and statuses: ``1h30m``, ``500ms``, ``1.5s``; exact nanoseconds."""
+"""Durations in Go's notation, exact to a nanosecond: ``1h30m``, ``500ms``, ``1.5s``."""
 
 import re
 from typing import Final
@@ -19,15 +19,15 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MOST: Final = 2**63 - 1
-_FRACTION_DIGITS: Final = 18  # more change nothing: of an hour, they are less than a nanosecond
+_FRACTION_DIGITS: Final = 18  # further digits are less than a nanosecond, even of an hour
 
 
 class DurationError(MillstreamError):
-    """A text is no duration."""
+    """A text is not a duration."""
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds, or DurationError."""
+    """Return the duration in nanoseconds; raise DurationError if `text` is not a duration."""
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_seconds(seconds: int) -> str:
-    """As Go prints that many seconds: ``5s``, ``1m30s``, ``1h0m0s``."""
+    """Format a number of seconds as Go does: ``5s``, ``1m30s``, ``1h0m0s``."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -54,7 +54,7 @@ def format_seconds(seconds: int) -> str:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """As Go prints a duration: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
+    """Format a duration as Go does: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest < _SECOND:
         unit = next((unit for unit in ("ms", "µs", "ns") if rest >= _UNITS[unit]), "s")

@@ -1,7 +1,7 @@
-"""Publish rows one by one, each when its time has come: the slow, timed half of replay.
+"""Publish rows one by one at their due time: the timed mode of replay.
 
-Spark hands rows to a sink in batches of thousands, so a rate or the original timing cannot be kept there.
-One task publishes instead, in order, on a connection of its own, and waits for all acknowledgements.
+Spark passes rows to a sink in batches of thousands, which cannot keep a rate or the original timing.  One
+task publishes instead, in order, on its own connection, and waits for all acks.
 """
 
 import time
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 RESULT: Final = "rows long"
-_EARLY_S: Final = 0.002  # a message this early is sent rather than waited for
-_PATIENCE_S: Final = 30.0  # for a server that is away
+_EARLY_S: Final = 0.002  # send a message that is due within this time without waiting
+_PATIENCE_S: Final = 30.0  # how long to wait for a server that is away
 _MSG_ID: Final = "Nats-Msg-Id"
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a row is due: by its number (`rate`), or by its own time (`speed`)."""
+    """Computes when a row is due: from its number (`rate`) or from its own time (`speed`)."""
 
-    begin: float  # seconds since 1970 that the first row was sent at
+    begin: float  # when the first row was sent, seconds since 1970
     rate: float = 0.0  # rows per second
-    sent: int = 0  # rows before these
-    speed: float = 0.0  # how many times as fast as it was
-    first_time: float = 0.0  # of the first row, seconds since 1970
+    sent: int = 0  # rows sent before these
+    speed: float = 0.0  # factor by which replay is faster than the original
+    first_time: float = 0.0  # original time of the first row, seconds since 1970
 
     def due(self, place: int, row_time: float) -> float:
-        """When to send the row at a place of these, in seconds since 1970."""
+        """Return when to send the row with this index, in seconds since 1970."""
         if self.rate:
             return self.begin + (self.sent + place) / self.rate
         return self.begin + (row_time - self.first_time) / self.speed
@@ -44,7 +44,7 @@ class Pace:
 def publish_paced(
     batches: "Iterable[RecordBatch]", nats: Mapping[str, str], pace: Pace
 ) -> "Iterator[RecordBatch]":
-    """Publish rows of `data, subject, headers, msg_id, time`; yields how many."""
+    """Publish rows of `data, subject, headers, msg_id, time`; yield their number."""
     import pyarrow as pa
 
     options = ConnectionOptions.parse(nats)
@@ -73,7 +73,7 @@ def publish_paced(
 
 
 def header_block(row: Mapping[str, Any]) -> bytes:
-    """The headers of a row and its id, as they are on the wire."""
+    """Return the headers of a row and its id as a header block."""
     lines = [f"{_MSG_ID}: {row['msg_id']}\r\n"]
     for name, values in row["headers"]:
         lines += [f"{name}: {value}\r\n" for value in values]

@@ -1,6 +1,6 @@
-"""The table ``[nats]`` as options of the data source; secrets come from files and the environment.
+"""Convert the table ``[nats]`` to options of the data source; secrets come from files and the environment.
 
-The environment is handed in: only the command reads the real one.  What a secret is never enters a text.
+The environment is a parameter: only the command reads the real one.  No message contains a secret.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from msgspec import UNSET
 from millstream.base.errors import MillstreamError
 from millstream.spark.jobs.settings import Nats
 
-# The names that the tools of NATS know, too.
+# Variables that NATS's own tools also use.
 _SERVERS: Final = "NATS_URL"
 _USER: Final = "NATS_USER"
 _PASSWORD: Final = "NATS_PASSWORD"
@@ -22,11 +22,11 @@ _CREDS: Final = "NATS_CREDS"
 
 
 class ConnectionSettingsError(MillstreamError):
-    """``[nats]`` and the environment do not say how to connect."""
+    """``[nats]`` and the environment do not describe a connection."""
 
 
 def connection_options(nats: Nats, environment: Mapping[str, str]) -> dict[str, str]:
-    """The options `nats.*` of the data source."""
+    """Return the options `nats.*` of the data source; raise ConnectionSettingsError."""
     servers = nats.servers or [
         part.strip() for part in environment.get(_SERVERS, "").split(",") if part.strip()
     ]
@@ -49,7 +49,7 @@ def connection_options(nats: Nats, environment: Mapping[str, str]) -> dict[str, 
 
 
 def _credentials(nats: Nats, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the file names wins over the environment as a whole: the two are not mixed."""
+    """Return the credentials: those of the file, or those of the environment, never a mix."""
     named = any((nats.user, nats.password_file, nats.password_env, nats.token_file, nats.token_env))
     if named or nats.nkey_file or nats.creds:
         kinds = {

@@ -1,7 +1,7 @@
 """Read a pipeline file: TOML to settings, with errors that name the file, the job and the key.
 
-All unknown keys are found in one go, each with the key that was probably meant.
-Not here: whether the values make sense together (`check`).
+All unknown keys are reported at once, each with the key that was probably meant.  Not here: whether the
+values make sense together (`check`).
 """
 
 import re
@@ -21,7 +21,7 @@ from millstream.spark.pipeline.places import line_of
 
 _POSITION: Final = re.compile(r"line (?P<line>\d+), column (?P<column>\d+)")
 _JOB: Final = re.compile(r"^\$\.job\[(?P<index>\d+)\]\.?(?P<rest>.*)$")
-# Secrets do not belong into a file that is shown, copied and committed.
+# Secrets do not belong in a file that is shown, copied and committed.
 _SECRET_KEYS: Final = {
     "password": "password_file or password_env",
     "token": "token_file or token_env",
@@ -43,7 +43,7 @@ class PipelineError(MillstreamError):
 
 
 def load_pipeline(path: Path) -> Pipeline:
-    """Read the file; raises `PipelineError` with everything that is wrong with its keys and types."""
+    """Read the file; raise `PipelineError` with every error in its keys and types."""
     file = str(path)
     text = read_text(path)
     try:
@@ -54,7 +54,7 @@ def load_pipeline(path: Path) -> Pipeline:
 
 
 def read_text(path: Path) -> str:
-    """Read the file; raises `PipelineError`."""
+    """Return the text of the file; raise `PipelineError`."""
     file = str(path)
     try:
         return path.read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ def _not_toml(file: str, error: tomllib.TOMLDecodeError) -> PipelineError:
 
 
 def convert_pipeline(document: Mapping[str, Any], file: str, text: str = "") -> Pipeline:
-    """The settings of a TOML document that is parsed already; `text` is what it was parsed from."""
+    """Return the settings of a parsed TOML document; `text` is its source, for line numbers."""
     jobs = document.get("job")
     problems = [*_unknown_kinds(jobs), *unknown_keys(document, Pipeline, _unknown)]
     if not problems:
@@ -102,7 +102,7 @@ def _unknown(key: str, known: Mapping[str, object]) -> str:
 
 
 def _with_job_names(problem: str, jobs: Any) -> str:
-    """`$.job[0].input` as `job "orders" input`: a place that one finds in the file."""
+    """Replace `$.job[0].input` by `job "orders" input`, which the user finds in the file."""
     path, _, what = problem.partition(": ")
     found = _JOB.match(path)
     if found:

@@ -1,4 +1,4 @@
-"""What a refusal of the server means to a row: try again, give the row up, or give the task up."""
+"""What a server's refusal means for a row: retry, give up the row, or fail the task."""
 
 from enum import Enum
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from millstream.jsapi.errors import Err
 from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
 
-# Refusals that are about the message alone; any other is about the stream, and no row is to blame.
+# Refusals of a single message; any other concerns the stream, not the row.
 _ROW_CODES: Final = frozenset(
     err.value[1]
     for err in (
@@ -20,9 +20,9 @@ _ROW_CODES: Final = frozenset(
 
 
 class Verdict(Enum):
-    """What to do about a message that was not stored."""
+    """How to handle a message that was not stored."""
 
-    AGAIN = "again"  # it may be stored, or the server was busy: under the same id it does no harm
+    AGAIN = "again"  # perhaps stored, or the server was busy; harmless with the same id
     BAD_ROW = "bad row"
     FAIL = "fail"
 
