@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
-from millstream.jetstream.batch_checks import BatchChecks, requires_more
+from millstream.jetstream import limits
+from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.incoming import Incoming
+from millstream.jetstream.rules import Ahead
 from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import BatchAbandonReason
@@ -42,8 +44,6 @@ _COMMIT_THIS: Final = names.BATCH_COMMIT_THIS.encode()
 _COMMIT_END: Final = names.BATCH_COMMIT_END.encode()
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
-
-_EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
 
 _MOST_MESSAGES: Final = 1000
 _MOST_OF_STREAM: Final = 50  # batches in flight
@@ -72,7 +72,7 @@ class Batches:
         """Stage or commit a message of a batch, after the transform; raise ApiError if the batch fails."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        stream.account.check_room(stream, size + stream.account.batched_bytes())
+        limits.book.check_room(stream, message, size + stream.account.batched_bytes())
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_atomic:
@@ -114,8 +114,7 @@ class Batches:
         if commit is not None and commit not in (_COMMIT_THIS, _COMMIT_END):
             self._close(batch_id)
             raise ApiError(Err.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT)
-        level = headers.find(message.block, _REQUIRED_LEVEL)
-        if level and requires_more(level):
+        if beyond_ours(message.block):
             self._abandon(batch_id, BatchAbandonReason.UNSUPPORTED)
             raise ApiError(Err.REQUIRED_API_LEVEL)
         if number != len(batch.messages) + 1 or (number == 1 and is_end):
@@ -187,17 +186,15 @@ class Batches:
         self, batch_id: bytes, messages: list[StagedMessage | Incoming], last: Incoming, reply: bytes
     ) -> None:
         stream = self._stream
-        if not stream.straight:  # the stream's rules may have changed since
+        if not stream.fast_path:  # the stream's rules may have changed since
             messages = [_incoming(message) for message in messages]
-        checks = BatchChecks(stream)
+        ahead = Ahead(atomic=True)
         for message in messages:
             if isinstance(message, StagedMessage):
-                checks.count(message.subject)
-                continue
-            if headers.find(message.block, _EXPECTED_LAST_MSG_ID):
-                raise ApiError(Err.ATOMIC_PUBLISH_UNSUPPORTED_HEADER, header=names.EXPECTED_LAST_MSG_ID)
-            checks.check(message)
-            message.reply = b""
+                ahead.add(message.subject, 0)
+            else:
+                stream.publishing.check_batched(message, ahead)
+                message.reply = b""
         last.reply = reply
         last.ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
         for message in messages:

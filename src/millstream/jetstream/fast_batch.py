@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from millstream.jetstream.batch_checks import BatchChecks, requires_more
+from millstream.jetstream import limits, rules
+from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.batch_patience import Patience
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
@@ -120,7 +121,7 @@ class FastBatches:
         """Handle a message whose reply subject has the suffix; raise ApiError if it is refused as a whole."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        stream.account.check_room(stream, size)
+        limits.book.check_room(stream, message, size)
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_batched:
@@ -163,11 +164,10 @@ class FastBatches:
         batch.patience.end()
 
     def _take_level(self, message: Incoming, step: Step) -> None:
-        level = headers.find(message.block, _REQUIRED_LEVEL) if message.block else None
-        if level:
-            if requires_more(level):
-                self._close(step.batch_id)
-                raise ApiError(Err.REQUIRED_API_LEVEL)
+        if beyond_ours(message.block):
+            self._close(step.batch_id)
+            raise ApiError(Err.REQUIRED_API_LEVEL)
+        if _REQUIRED_LEVEL in message.block:
             message.block = headers.remove(message.block, _REQUIRED_LEVEL + b":")
 
     # -- steps ------------------------------------------------------------------------------------
@@ -206,12 +206,12 @@ class FastBatches:
         if message.block:
             message.block = headers.remove(headers.without_status(message.block), _REQUEST_INFO)
         try:
-            BatchChecks(stream).check(message)
+            stream.publishing.check_batched(message, rules.Ahead(atomic=False))
         except ApiError as error:
             self._refused(batch, step, message, reply, error)
             return
         try:
-            stream.publishing.check_last_id(message.block)
+            rules.expect_last_id(stream, message, None)
         except ApiError:
             if step.operation is Operation.COMMIT:
                 self._close(step.batch_id)

@@ -26,7 +26,7 @@ cdef unsigned char _BLANK
 
 @cython.final
 cdef class Ingest:
-    cdef public bint plain
+    cdef public bint fast_path
     cdef public object limit
     cdef public object hold
     cdef public object weigh

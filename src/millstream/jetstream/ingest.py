@@ -51,7 +51,7 @@ class Ingest:
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
     ) -> None:
-        self.plain = False  # the stream lets messages take the short way
+        self.fast_path = False  # no rule of the stream needs a look at each message
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
@@ -80,11 +80,11 @@ class Ingest:
             self.hold()
         self._id_size = 0
         if (
-            not self.plain
+            not self.fast_path
             or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
             or self._is_batched(frame)
         ):
-            if not self.plain or frame.header_size <= 0 or not self._staging.take(subject, frame):
+            if not self.fast_path or frame.header_size <= 0 or not self._staging.take(subject, frame):
                 self._slow(subject, frame.reply(), frame.headers(), frame.payload())
             return
         now = self.timestamp()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces, finish
-from millstream.jetstream import removal
+from millstream.jetstream import limits, removal
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -41,6 +41,7 @@ class Retention:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._whole: tuple[Callable[[Stream], bool], ...] = ()  # limits for all messages together
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
         self._expiring = False  # old messages are removed in slices
@@ -50,46 +51,19 @@ class Retention:
         self._stopped = False
         self._waiting: list[Callable[[StoreError | None], None]] = []  # for that to end
 
+    def configure(self) -> None:
+        """Take over the limits of the stream's configuration."""
+        self._whole = limits.book.whole(self._stream.config)
+
     @property
     def limited(self) -> bool:
-        """Whether storing a message may remove another, or be refused."""
-        config = self._stream.config
-        return self.whole_limited or config.max_msgs_per_subject > 0
+        """Return whether storing a message may remove another."""
+        return self.whole_limited or self._stream.config.max_msgs_per_subject > 0
 
     @property
     def whole_limited(self) -> bool:
-        """Whether there is a limit for all messages together."""
-        return self._stream.config.max_msgs > 0 or self._stream.config.max_bytes > 0
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether `refusal` may have a reason: a limit of each subject alone makes room for what is new."""
-        config = self._stream.config
-        by_subject = config.discard_new_per_subject and config.max_msgs_per_subject > 0
-        return config.discard is DiscardPolicy.NEW and (self.whole_limited or by_subject)
-
-    # -- before storing ---------------------------------------------------------------------------
-
-    def refusal(self, subject: bytes, size: int, *, rollup: bool) -> str | None:
-        """Why a stream that discards new messages cannot take this one; None if it can."""
-        stream = self._stream
-        config, log = stream.config, stream.log
-        if config.discard is not DiscardPolicy.NEW:
-            return None
-        replaced = 0  # the message that goes when this one comes
-        limit = config.max_msgs_per_subject
-        node = log.index.find(subject) if limit > 0 else None
-        if node is not None and node.count >= limit:
-            if config.discard_new_per_subject and not rollup:
-                return "maximum messages per subject exceeded"
-            replaced = log.first_of(subject)
-        if 0 < config.max_msgs <= log.messages and not replaced:
-            return "maximum messages exceeded"
-        if 0 < config.max_bytes < stream.bytes() + size and (
-            not replaced or stream.size_of_stored(replaced) < size
-        ):
-            return "maximum bytes exceeded"
-        return None
+        """Return whether there is a limit for all messages together."""
+        return bool(self._whole)
 
     # -- after storing ----------------------------------------------------------------------------
 
@@ -127,10 +101,9 @@ class Retention:
     def _excess(self) -> bool:
         """Tell whether there is too much by the limits of the whole stream."""
         stream = self._stream
-        config, log = stream.config, stream.log
-        if config.discard is not DiscardPolicy.OLD or not log.messages:
+        if stream.config.discard is not DiscardPolicy.OLD or not stream.log.messages:
             return False  # what is there stays, and nothing comes
-        return 0 < config.max_msgs < log.messages or 0 < config.max_bytes < stream.bytes()
+        return any(exceeded(stream) for exceeded in self._whole) if self._whole else False
 
     def enforce_soon(self) -> None:
         """Enforce all limits, the first slice now and the others in turn, unless that is under way."""

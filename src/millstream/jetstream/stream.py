@@ -1,7 +1,7 @@
 """A stream: a log, its configuration, and the rules about what it takes and keeps.
 
 A message on one of its subjects comes in through ``ingest``.  Without headers, on a stream without special
-rules, it goes straight to the log; everything else goes through ``publishing``.  Publishers are
+rules, it takes the fast path to the log; everything else goes through ``publishing``.  Publishers are
 answered when the commit that has their message is done.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, Result, finish
-from millstream.jetstream import removal
+from millstream.jetstream import limits, removal, rules
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -74,12 +74,12 @@ class Stream:
         sync: bool,
         identity: str = "",
     ) -> None:
-        self.account = account
+        self.account: AccountJetStream = account
         self.world = account.world
-        self.config = config
+        self.config: StreamConfig = config
         self.created_ns = created_ns
         self.identity = identity  # no other stream of the same name has it
-        self.log = log
+        self.log: Log = log
         log.closer = self._close_elsewhere
         log.free = self._free_in_slices
         self.in_memory = config.storage is StorageType.MEMORY
@@ -129,7 +129,7 @@ class Stream:
         self._tell_again: Cancel | None = None
         self._purged = False
         self.backlogged = False  # so much waits for the disk that nothing more is taken
-        self.straight = False  # messages may go straight to the log
+        self.fast_path = False  # no rule needs a look at each message
         self._unwritten = 0  # bytes, when they were counted last
         self._ahead = False  # then, as much waited for the next commit as one may have
         self._crowded = False  # the server has no room for anything
@@ -177,27 +177,14 @@ class Stream:
             self.inflows.configure()
 
     def _choose_path(self) -> None:
-        """The short way is for streams without a rule that needs a second look at a message."""
+        """Open the fast path if no rule and no limit needs a look at every message."""
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
+        self.retention.configure()
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
-        self.straight = not (
-            self.failure
-            or self.transform
-            or self.republish
-            or config.sealed
-            or config.max_msg_size > 0
-            or config.no_ack
-            or config.allow_msg_counter
-            or config.allow_batched
-            or config.subject_delete_marker_ttl
-            or config.retention is not RetentionPolicy.LIMITS
-            or self.retention.may_refuse
-            or self.account.limit(config.storage) >= 0
-            or self._crowded
-        )
-        self.ingest.plain = self.straight
+        self.fast_path = not (rules.book.apply_to(self) or limits.book.apply_to(self))
+        self.ingest.fast_path = self.fast_path
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
@@ -311,7 +298,7 @@ class Stream:
         self._waiting_acks.extend(self.ingest.hand_over(max(untold, 0)))
         if messages_left < 0 or buffered > resources.max_buffered_size:
             self.backlogged = True
-            self.ingest.plain = False
+            self.ingest.fast_path = False
 
     def _weigh(self, unwritten: int) -> None:
         """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""

@@ -74,14 +74,14 @@ def _plain_seconds(text: str) -> int:
     return seconds
 
 
-def refuse_if_disabled(stream: Stream, block: bytes) -> None:
-    """Raise ApiError if there is a valid TTL that the stream does not allow; later checks refuse others."""
+def refuse_if_disabled(stream: Stream, block: bytes, *, unreadable: bool) -> None:
+    """Raise ApiError for a TTL that the stream does not allow; unreadable ones only on request."""
     if stream.config.allow_msg_ttl:
         return
     try:
         seconds = ttl_of(block)
     except ApiError:
-        return
+        seconds = int(unreadable)
     if seconds:
         raise ApiError(Err.MESSAGE_TTL_DISABLED)
 

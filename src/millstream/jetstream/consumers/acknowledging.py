@@ -108,7 +108,7 @@ class Acknowledging:
                 self._answer_when_durable(reply)
         elif payload.startswith(b"+NXT"):
             self._acknowledge(sseq, dseq, deliveries, sample=True)
-            self._consumer.asked_for_messages(reply, payload[4:], b"")
+            self._consumer.mode.ask(reply, payload[4:], b"")
         elif payload.startswith(b"+TERM"):
             reason = payload[5:].strip().decode(errors="replace")
             if self._terminate(sseq, dseq, deliveries, reason):

@@ -25,9 +25,8 @@ from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import Pause
-from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
-from millstream.jetstream.consumers.pulling import Pulling
-from millstream.jetstream.consumers.pushing import Pushing
+from millstream.jetstream.consumers.pulling import PullDelivery
+from millstream.jetstream.consumers.pushing import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
@@ -36,6 +35,7 @@ from millstream.jsapi.go_time import Time
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from millstream.jetstream.consumers.delivery_mode import DeliveryMode
     from millstream.jetstream.consumers.keeper import Keeper, NoKeeper
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.stream import Stream
@@ -83,7 +83,7 @@ class Consumer:
         self.running = False
         self.released = 0  # without acks: what a stream that keeps what is of interest was told about
         self._take_over(config)
-        self.mode: Pushing | Pulling = Pushing(self) if config.deliver_subject else Pulling(self)
+        self.mode: DeliveryMode = PushDelivery(self) if config.deliver_subject else PullDelivery(self)
 
     def _take_over(self, config: ConsumerConfig) -> None:
         self.config = config
@@ -151,7 +151,7 @@ class Consumer:
         self._handles.append(
             world.serve(
                 b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name),
-                lambda request: self.asked_for_messages(request.reply, request.payload, request.headers),
+                lambda request: self.mode.ask(request.reply, request.payload, request.headers),
             )
         )
         self.pauses.start()
@@ -239,12 +239,6 @@ class Consumer:
             self._full = False
             self.wake()
 
-    def asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
-        if isinstance(self.mode, Pulling):
-            self.mode.ask(reply, body, headers)
-        elif reply:
-            self.world.publish(reply, b"", headers=PUSH_BASED)
-
     # -- what the stream says ---------------------------------------------------------------------
 
     def message_removed(self, sseq: int) -> None:
@@ -294,18 +288,7 @@ class Consumer:
             self.feed.choose(self.patterns)
             interest = self.stream.consumers.interest
             interest.given_back(interest.held_by(self))
-        if isinstance(self.mode, Pushing):
-            if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
-                config.deliver_subject,
-                config.deliver_group,
-                config.rate_limit_bps,
-            ):
-                self.mode.moved()
-            if before.deliver_subject != config.deliver_subject:
-                for sseq in self.ledger.queue_all(self.world.steady_ns()):
-                    self.expiry.give_up(sseq)
-        else:
-            self.mode.configure()
+        self.mode.configure(before)
         if before.pause_until != config.pause_until:
             self.pauses.changed()
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
@@ -345,13 +328,12 @@ class Consumer:
 
     def unpin(self, group: str) -> None:
         """Let another client of the group have its turn."""
-        if isinstance(self.mode, Pulling):
-            self.mode.unpin(group)
+        self.mode.unpin(group)
 
     @property
     def bound(self) -> bool:
         """Whether somebody listens where it delivers."""
-        return isinstance(self.mode, Pushing) and self.mode.active
+        return self.mode.active
 
     def largest_message(self) -> int:
         """What may always go out at once, whatever the rate."""
@@ -372,7 +354,6 @@ class Consumer:
             num_ack_pending=len(ledger.pending),
             num_redelivered=len(ledger.redelivered) if ledger.max_deliver != 1 else 0,
             num_pending=self.feed.count(),
-            push_bound=self.bound,
             ts=Time(now + was_set),
         )
         if self.last_delivery_ns:
@@ -382,10 +363,7 @@ class Consumer:
         if left := self.pauses.left_ns:
             info.paused = True
             info.pause_remaining = left
-        if isinstance(self.mode, Pulling):
-            info.num_waiting = self.mode.waiting.num_waiting(now)
-            self.mode.tell()
-            info.priority_groups = self.mode.waiting.groups.state()
+        self.mode.describe(info)
         return info
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.pull_requests import PullRequest
     from millstream.jetstream.ports import Cancel
+    from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
     from millstream.protocol.outlet import Outlet
 
 _NS: Final = 1_000_000_000
@@ -25,8 +26,11 @@ _MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all w
 _PIN_ID: Final = names.PIN_ID.encode()
 
 
-class Pulling:
+class PullDelivery:
     """How a pull consumer delivers."""
+
+    active = False
+    polled = True  # a request may end without a word
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -41,7 +45,7 @@ class Pulling:
         self._patience = Patience()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
-    def configure(self) -> None:
+    def configure(self, before: ConsumerConfig) -> None:
         """Follow the consumer's configuration."""
         self.waiting.configure(self._consumer.config)
         self._pins = self._consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
@@ -88,6 +92,20 @@ class Pulling:
         self.waiting.groups.unpin(group)
         self.tell()
         self._consumer.wake()
+
+    def in_use(self) -> bool:
+        """Return whether somebody waits for messages, or still has some to acknowledge."""
+        now = self._world.steady_ns()
+        return self.waiting.num_waiting(now) > 0 or self._consumer.ledger.due() > now
+
+    def last_used_ns(self) -> int:
+        consumer = self._consumer
+        return max(self.waiting.last_asked_ns, consumer.last_ack_ns, consumer.started_ns)
+
+    def describe(self, info: ConsumerInfo) -> None:
+        info.num_waiting = self.waiting.num_waiting(self._world.steady_ns())
+        self.tell()
+        info.priority_groups = self.waiting.groups.state()
 
     # -- delivering -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
+from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
 from millstream.protocol import headers
@@ -18,6 +19,7 @@ from millstream.protocol import headers
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Cancel, Request
+    from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 
 _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
@@ -30,8 +32,10 @@ _HEARTBEAT: Final = b"NATS/1.0 100 Idle Heartbeat\r\n%b: %%d\r\n%b: %%d\r\n" % (
 _STALLED: Final = names.CONSUMER_STALLED.encode()
 
 
-class Pushing:
+class PushDelivery:
     """How a push consumer delivers."""
+
+    polled = False
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -45,10 +49,10 @@ class Pushing:
         self._patience = Patience()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.steady_ns()
-        self.configure()
+        self._follow()
 
-    def configure(self) -> None:
-        """Follow the consumer's configuration."""
+    def _follow(self) -> None:
+        """Take over what the consumer's configuration says."""
         config = self._consumer.config
         self._subject = config.deliver_subject.encode()
         self._outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
@@ -88,11 +92,37 @@ class Pushing:
 
     def shut_down(self) -> None: ...
 
-    def moved(self) -> None:
-        """The consumer delivers elsewhere from now on, or to others."""
-        self.stop()
-        self.configure()
-        self.start()
+    def configure(self, before: ConsumerConfig) -> None:
+        """Deliver elsewhere, to others or at another rate, if the configuration says so."""
+        consumer, config = self._consumer, self._consumer.config
+        if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
+            config.deliver_subject,
+            config.deliver_group,
+            config.rate_limit_bps,
+        ):
+            self.stop()
+            self._follow()
+            self.start()
+        if before.deliver_subject != config.deliver_subject:
+            for sseq in consumer.ledger.queue_all(self._world.steady_ns()):
+                consumer.expiry.give_up(sseq)
+
+    def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
+        """Refuse a pull request."""
+        if reply:
+            self._world.publish(reply, b"", headers=PUSH_BASED)
+
+    def unpin(self, group: str) -> None:
+        """Do nothing: push consumers have no priority groups."""
+
+    def in_use(self) -> bool:
+        return self.active
+
+    def last_used_ns(self) -> int:
+        return self.lost_interest_ns
+
+    def describe(self, info: ConsumerInfo) -> None:
+        info.push_bound = self.active
 
     # -- interest ---------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ Store = Callable[[bytes, bytes, bytes, int, int], bool]
 
 
 class Intake:
-    """The common part of both intakes.  `stream.straight` is true if messages may take the fast path."""
+    """The common part of both intakes.  `stream.fast_path` is true if messages may take the fast path."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
         self.sseq = 0  # the last sequence of the origin that was processed
@@ -214,7 +214,7 @@ class MirrorIntake(Intake):
             return False
         if len(self._transforms) > 0:
             subject = self.target(subject)
-        if not self._stream.straight or not self._is_plain(frame):
+        if not self._stream.fast_path or not self._is_plain(frame):
             return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
         if sseq > log.last_seq + 1:
             log.skip_to(sseq - 1, timestamp)
@@ -247,7 +247,7 @@ class SourceIntake(Intake):
         return b"%b%d%b%b%b\r\n" % (self._before, sseq, self._between, subject, self._behind)
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
-        if not self._stream.straight or not self._is_plain(frame):
+        if not self._stream.fast_path or not self._is_plain(frame):
             return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
         buffer = self._buffer
         header_size = frame.header_size if frame.header_size > 0 else 0
