@@ -6,8 +6,8 @@ Only built when asked for; without it the path of a message does not know that t
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.quoting import quoted
 from millstream.broker.client_json import BadJson, read_object
+from millstream.golang.quote import quoted
 from millstream.protocol.parser import Op
 
 if TYPE_CHECKING:

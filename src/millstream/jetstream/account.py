@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
+from millstream.golang.time import Time
 from millstream.jetstream import meta, parts
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.committer import Committer
@@ -22,7 +23,6 @@ from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text

@@ -15,11 +15,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue, pub_ack_counter_end
 from millstream.protocol import headers
 from millstream.store.record import Record

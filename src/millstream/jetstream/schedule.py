@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import guard
+from millstream.golang.time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.jetstream import ttl
 from millstream.jetstream.cron import Due, ScheduleError, next_due, zone_of
 from millstream.jetstream.incoming import MARK_SCHEDULE, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.protocol import headers
 from millstream.store.record import Record
 from millstream.subjects.match import collide

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, Result, finish
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream import limits, removal, rules
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
@@ -32,7 +33,6 @@ from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
 from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState

@@ -47,7 +47,7 @@ class Outbox:
 
     def server_info(self) -> ServerInfo:
         """The signature of the next message."""
-        from millstream.server.monitor.formats import timestamp
+        from millstream.golang.time import format_time
         from millstream.server.monitor.varz import FEATURE_FLAGS
         from millstream.server.system_messages import ServerInfo
 
@@ -66,7 +66,7 @@ class Outbox:
             jetstream=has_jetstream,
             flags=_JETSTREAM_CAPABILITIES if has_jetstream else 0,
             seq=self._sequence,
-            time=timestamp(time.time_ns()),
+            time=format_time(time.time_ns()),
         )
 
     def is_heard(self, account: Account, subject: bytes) -> bool:

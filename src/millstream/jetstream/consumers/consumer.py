@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import short_hash
+from millstream.golang.time import Time
 from millstream.jetstream.consumers.acknowledging import Acknowledging
 from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
@@ -31,7 +32,6 @@ from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
     decode,
@@ -41,7 +42,6 @@ from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovere
 from millstream.jetstream.consumers.replay import Replay, Replayed
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size
