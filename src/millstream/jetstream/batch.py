@@ -1,13 +1,13 @@
 """Atomic batches: messages that are stored together or not at all.
 
-    Nats-Batch-Id: b1, Nats-Batch-Sequence: 1, 2, 3 …         kept here, answered with an empty message
-    … and Nats-Batch-Commit: 1 (this is the last), or         checked, and appended to the log in one go
-      Nats-Batch-Commit: eob (the one before was)
+    Nats-Batch-Id: b1, Nats-Batch-Sequence: 1, 2, 3 …         staged here, answered with an empty message
+    … and Nats-Batch-Commit: 1 (this is the last), or         checked, and appended to the log at once
+      Nats-Batch-Commit: eob (the previous one was)
 
-Messages that wait for their commit are in memory only: until then the publisher has no promise.  All of a
-batch gets into the same commit of the log, since nothing else runs in between, so readers see all or
-nothing.  If power fails while that commit is written, the log may end in the middle of the batch: its
-headers show that, and ``discard_torn`` takes it away at the restart.
+Staged messages are in memory only: before the commit the publisher has no promise.  All of a batch goes into
+the same commit of the log, because nothing else runs in between, so readers see all or nothing.  If power
+fails while that commit is written, the log may end inside the batch: its headers show that, and
+``discard_torn`` removes it at the restart.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _GRANTED_AT_ONCE: Final = 1024 * 1024  # bytes
 
 
 class Batches:
-    """The batches of one stream."""
+    """The atomic batches of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -64,12 +64,12 @@ class Batches:
         return len(self._open)
 
     def stop(self) -> None:
-        """Forget all that are not committed."""
+        """Drop all batches that are not committed."""
         for batch_id in list(self._open):
             self._close(batch_id)
 
     def take(self, message: Incoming, batch_id: bytes) -> None:
-        """A message with a batch id, its subject transformed; ApiError if it, or with it the batch, fails."""
+        """Stage or commit a message of a batch, after the transform; raise ApiError if the batch fails."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
         limits.book.check_room(stream, message, size + stream.account.batched_bytes())
@@ -97,7 +97,7 @@ class Batches:
 
     @property
     def _most(self) -> int:
-        """Messages of a batch."""
+        """Return the most messages of a batch."""
         return self._stream.account.resources.limits.batch_max_messages or _MOST_MESSAGES
 
     def _stage(self, batch_id: bytes, number: int, message: Incoming, commit: bytes | None) -> None:
@@ -139,7 +139,7 @@ class Batches:
         self.staging.held += size
 
     def _get_granted(self, size: int) -> bool:
-        """Whether the server has room in memory for so much more of a batch."""
+        """Return True if the server has memory for `size` more bytes of batches."""
         staging, resources = self.staging, self._stream.account.resources
         if staging.held + size <= staging.granted:
             return True
@@ -199,7 +199,7 @@ class Batches:
         last.ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
         for message in messages:
             if isinstance(message, Incoming):
-                stream.publishing.last_before(message)  # which may fail: before the first is stored
+                stream.publishing.last_before(message)  # may raise, so before the first message is stored
         now = stream.ingest.timestamp()
         for message in messages:
             if isinstance(message, StagedMessage):
@@ -213,10 +213,11 @@ def _incoming(message: StagedMessage | Incoming) -> Incoming:
 
 
 def discard_torn(log: Log) -> None:
-    """Remove the beginning of a batch that a log ends with, if the rest of it was never written.
+    """Remove an incomplete batch from the end of a log.
 
-    To be called before anybody looks at the log.  If a sequence behind the batch is used up, its last
-    message was there, and was removed or damaged since.
+    Call it before anything reads the log.  If a sequence after the batch is used, the batch was complete and
+    its
+    last message was removed or damaged since.
     """
     record = Record()
     seq = log.last_seq
@@ -230,11 +231,11 @@ def discard_torn(log: Log) -> None:
         log.remove(seq)
         seq -= 1
     commit = log.begin_commit() if torn_id is not None else None
-    if commit is not None:  # durable before anything is appended behind it
+    if commit is not None:  # durable before anything is appended after it
         _log.warning("%s: messages of a batch that was not written to its end are removed", log.folder)
         try:
             commit.run()
-        except StoreError as error:  # it is the first thing that the next commit writes
+        except StoreError as error:  # the next commit writes it first
             _log.error("%s", error)
             log.fail_commit(commit)
         else:

@@ -1,4 +1,4 @@
-"""How the server is doing, as it tells the system account: on request and with every heartbeat."""
+"""The server's statistics for the system account, on request and with every heartbeat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Fields and their order are the reference's."""
+    """The statistics; fields and their order are nats-server's."""
 
     start: str
     mem: int
@@ -52,13 +52,13 @@ class StatszMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def statsz(server: Server) -> Pieces[Callable[[ServerInfo], StatszMessage]]:
-    """A heartbeat that lacks nothing but who sends it."""
+    """Build a heartbeat; only the server's identity is added later."""
     found = yield from statistics(server)
     return lambda info: StatszMessage(server=info, statsz=found)
 
 
 def statistics(server: Server) -> Pieces[Statistics]:
-    """A look at the server now; costs a pass over its connections."""
+    """Return the current statistics; passes over all connections."""
     broker = server.broker
     traffic = yield from server_traffic(broker)
     view = jetstream_of(server)
@@ -84,5 +84,5 @@ def statistics(server: Server) -> Pieces[Statistics]:
         stalled_clients=broker.stalled_clients,
         active_servers=1,
         jetstream=view.varz() if view is not None else None,
-        gomaxprocs=1,  # messages are handled by one thread
+        gomaxprocs=1,  # one thread handles messages
     )

@@ -1,8 +1,8 @@
-"""Storing a message of another stream that has headers, or that this stream has rules for.
+"""The slow path for messages of another stream: those with headers, or for streams with rules.
 
-The origin has checked the message already, so what a publisher may not say is stored as it is: a time to
-live where there are none, a rollup where it is not allowed, an increment where nothing is counted.  What
-would refer to the origin's past goes: expectations, batches, and the source that the origin had it from.
+The origin has already checked the message, so headers that a publisher may not use here are stored unchanged:
+a TTL where TTLs are off, a rollup where it is not allowed, an increment where nothing is counted.  Headers
+that refer to the origin's past are removed: expectations, batches, and the origin's own source.
 
 Not here: messages without anything special (``intake``).
 """
@@ -35,7 +35,7 @@ _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 def store_mirrored(
     stream: Stream, subject: bytes, block: bytes, payload: bytes, seq: int, timestamp: int
 ) -> bool:
-    """Store a message under the sequence and time of its origin; False if it is refused."""
+    """Store a message with the sequence and time of its origin; return False if it is refused."""
     message = Incoming(subject, b"", _without(block, *_FOR_THE_ORIGIN), payload)
     log = stream.log
     try:
@@ -51,9 +51,9 @@ def store_mirrored(
 
 
 def store_sourced(stream: Stream, subject: bytes, block: bytes, payload: bytes, line: bytes) -> bool:
-    """Store a message, with a header that tells where it is from; False if it is refused.
+    """Store a message with a header that names its origin; return False if it is refused.
 
-    A message that is here already, by its id, counts as stored.
+    A duplicate, by its id, counts as stored.
     """
     block = _without(block, _SOURCE, *_FOR_THE_ORIGIN)
     block = (block[:-2] or headers.START) + line + b"\r\n"

@@ -43,7 +43,7 @@ _READERS: Final[dict[str, Callable[[Job], PullReader | DirectReader | GetReader]
     DIRECT: DirectReader,
     GET: GetReader,
 }
-_REFUSED_PAUSE_S: Final = 1.0  # doubles each time: electing a new leader takes seconds
+_REFUSED_PAUSE_S: Final = 1.0  # times the failures so far: electing a leader takes seconds
 
 
 def read_range(
