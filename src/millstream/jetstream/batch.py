@@ -186,7 +186,7 @@ class Batches:
         self, batch_id: bytes, messages: list[StagedMessage | Incoming], last: Incoming, reply: bytes
     ) -> None:
         stream = self._stream
-        if not stream.fast_path:  # its rules may have changed since
+        if not stream.fast_path:  # the stream's rules may have changed since
             messages = [_incoming(message) for message in messages]
         ahead = Ahead(atomic=True)
         for message in messages:
@@ -216,8 +216,7 @@ def discard_torn(log: Log) -> None:
     """Remove an incomplete batch from the end of a log.
 
     Call it before anything reads the log.  If a sequence after the batch is used, the batch was complete and
-    its
-    last message was removed or damaged since.
+    its last message was removed or damaged since.
     """
     record = Record()
     seq = log.last_seq

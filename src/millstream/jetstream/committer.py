@@ -1,14 +1,14 @@
-"""Group commit: what all streams gathered while input was processed becomes durable together.
+"""Group commit: what all streams collected while input was processed becomes durable together.
 
-A stream that has something to commit says so with ``dirty``.  When the input at hand is processed,
-each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
-when the commit has ended are publishers answered and readers told.
+A stream with something to commit calls ``dirty``.  When the current input is processed, each of them starts
+one commit in a worker thread; what it collects meanwhile goes with the next.  Publishers get their acks and
+readers are notified only when the commit has ended.
 
-While the commit journal has enough for its next batch, streams wait with their commits: what they gather
-meanwhile goes with the same one.  Those that commit all the time take turns with those that had nothing.
+While the commit journal has enough for its next batch, streams delay their commits and collect more.  Streams
+that commit all the time alternate with those that had nothing.
 
-Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
-commits sync everything that was written since the last time.
+Streams that do not wait for the disk (``sync`` is false) are written at once; a timer lets one of their
+commits sync everything written since the last time.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Committing(Protocol):
     sync: bool  # whether a commit is only done when it is on disk
 
     def commit_begins(self) -> None:
-        """What has gathered so far belongs to this commit."""
+        """Assign everything collected so far to this commit."""
 
     def before_commit(self) -> Callable[[], None] | None:
-        """What is to be done first, in the thread that writes; if that fails, the commit has failed."""
+        """Return what the writing thread must do first, or None; if that fails, the commit fails."""
 
     def commit_waits(self) -> None:
-        """There is more to commit, but the last commit has not ended yet."""
+        """Note that there is more to commit while the last commit has not ended."""
 
     def commit_durable(self) -> None:
-        """The commit has ended: what belongs to it is set aside, because the next one may begin now."""
+        """Set aside what belongs to a commit that is durable, because the next may begin now."""
 
     def commit_ended(self) -> None:
         """Act on what was set aside."""
@@ -66,7 +66,7 @@ class Committing(Protocol):
 
 
 class _Running(WorkerJob):
-    """A commit on its way through a worker."""
+    """A commit that runs in a worker."""
 
     def __init__(
         self,
@@ -98,28 +98,28 @@ class _Running(WorkerJob):
         self._committer._ended(self._stream, self, error)
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         if self._before is not None or not self._sync:
             return None
         return self.commit.begin_plain()
 
     def begun(self, wait: Callable[[CommitJob], None]) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self.take()
         self._wait = wait
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
 
     @property
     def size(self) -> int:
-        """Of the first file, which is all that a journal writes."""
+        """Return the size of the records for the first file, which is all that a journal writes."""
         return self.commit.parts[0][1].size if self.commit.parts else 0
 
     def begin_journaled(self) -> Journaled | None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         try:
             return self.commit.begin_journaled()
         except StoreError:
@@ -127,16 +127,16 @@ class _Running(WorkerJob):
 
     @property
     def vouched(self) -> _Vouched:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         return self._committer.vouched(self._stream)
 
     def turned_down(self) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.give_back()
 
     def journaled_ended(self) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.end(self.commit.journaled_ended)
 
@@ -147,23 +147,23 @@ class _Running(WorkerJob):
 
 
 class _Vouched:
-    """A stream whose files are not synced; kept as long as the stream is there."""
+    """A stream whose files are not synced; kept as long as the stream exists."""
 
     def __init__(self, committer: Committer, stream: Committing) -> None:
         self._committer = committer
         self._stream = stream
 
     def was_synced(self) -> None:
-        """See ``Vouched``."""
+        """Implement ``Vouched``."""
         self._stream.log.was_synced()
 
     def sync_soon(self) -> None:
-        """See ``Vouched``."""
+        """Implement ``Vouched``."""
         self._committer.sync_soon(self._stream)
 
 
 class _Creating(WorkerJob):
-    """A stream whose folder is being made."""
+    """The creation of a stream's folder."""
 
     def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         WorkerJob.__init__(self, work)
@@ -171,7 +171,7 @@ class _Creating(WorkerJob):
 
 
 class Committer:
-    """For all streams of an account."""
+    """The committer of all streams of an account."""
 
     def __init__(
         self, world: World, resources: Resources | None = None, sync_interval_s: float | None = None
@@ -198,7 +198,7 @@ class Committer:
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
-        """The stream has something to commit, or answers that wait for a commit."""
+        """Schedule a commit of a stream that has something to commit, or acks that wait for one."""
         self._dirty[stream] = None
         if not self._planned:
             self._planned = True
@@ -207,7 +207,7 @@ class Committer:
     def create(
         self, stream: Committing, work: Callable[[], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Do `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
+        """Run `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
         creating = _Creating(work, failed)
         self._creating[stream] = creating
         self.dirty(stream)  # whoever waits for a commit waits for the folder
@@ -218,7 +218,7 @@ class Committer:
             self._created(stream, creating)
 
     def creates(self, stream: Committing) -> bool:
-        """Tell whether the stream's folder is not made yet."""
+        """Return True if the stream's folder is not made yet."""
         return stream in self._creating
 
     def _created(self, stream: Committing, creating: _Creating) -> None:
@@ -234,9 +234,9 @@ class Committer:
             self.dirty(stream)
 
     def wait(self, stream: Committing) -> None:
-        """Return when the stream is created, and no commit of it is being written.
+        """Wait until the stream is created, and no commit of it is being written.
 
-        The end of the commit is dealt with later.
+        The end of the commit is processed later.
         """
         creating = self._creating.get(stream)
         if creating is not None:
@@ -247,7 +247,7 @@ class Committer:
             running.finish()
 
     def forget(self, stream: Committing) -> None:
-        """Nothing of this stream is to be written any more; returns when nothing is."""
+        """Stop writing this stream; return when nothing is being written."""
         self._dirty.pop(stream, None)
         self._fresh.pop(stream, None)
         self._following.pop(stream, None)
@@ -270,7 +270,7 @@ class Committer:
         self.eraser.forget(stream)
 
     def _run(self) -> None:
-        """Begin commits, some at a time: there may be thousands, and others want their turn."""
+        """Begin commits, some at a time: there may be thousands, and others need their turn."""
         self._planned = False
         end = self._world.steady_ns() + _LONGEST_STEP_NS
         for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
@@ -291,7 +291,7 @@ class Committer:
             self._fresh[stream] = None
 
     def _has_to_wait(self, stream: Committing) -> bool:
-        """Tell whether a commit would only wait in the commit journal; if so, ``_use_room`` begins it."""
+        """Return True if a commit would only wait in the commit journal; ``_use_room`` then begins it."""
         if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
             return False
         stream.commit_waits()
@@ -320,7 +320,7 @@ class Committer:
             queue, other = other, queue
 
     def _start(self, stream: Committing, *, follows: bool = False) -> None:
-        """Begin a commit; `follows`: it gathered while the stream's last one was under way."""
+        """Begin a commit; `follows`: it was collected while the stream's last one was in progress."""
         if stream in self._running or stream in self._creating:
             self._again.add(stream)
             stream.commit_waits()
@@ -342,20 +342,20 @@ class Committer:
             self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
 
     def vouched(self, stream: Committing) -> _Vouched:
-        """Return what the commit journal is to keep of a stream."""
+        """Return the object that the commit journal keeps for a stream."""
         found = self._vouched.get(stream)
         if found is None:
             found = self._vouched[stream] = _Vouched(self, stream)
         return found
 
     def sync_soon(self, stream: Committing) -> None:
-        """Sync what was only written, with the next commit, which is now."""
+        """Sync unsynced writes with the next commit, which is scheduled now."""
         if not self.stopping:
             self._overdue.add(stream)
             self.dirty(stream)
 
     def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
-        """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
+        """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
         try:
             overdue = stream in self._overdue
             before = stream.before_commit()
@@ -388,7 +388,7 @@ class Committer:
             stream.commit_ended()
 
     def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
-        """Put the end of a commit off that has erased content, while the journal has a copy of it."""
+        """Delay the end of a commit that erased content while the journal has a copy of it."""
         if running.error is not None or not running.commit.work.overwrites:
             return False
         journal, key = self._world.journal, stream.journal_key
@@ -399,7 +399,7 @@ class Committer:
         return True
 
     def _settle(self, stream: Committing, running: _Running) -> bool:
-        """Whether the commit counts; if so, ``commit_ended`` must follow."""
+        """Settle a commit; return True if it is durable, and then call ``commit_ended``."""
         running.settled = True
         self._running.pop(stream, None)
         if running.error is not None:
@@ -424,12 +424,12 @@ class Committer:
             self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
-        """Take what was removed from the stream off the disk, by and by."""
+        """Remove deleted content of the stream from disk, gradually."""
         self.compactor.consider(stream)
         self.eraser.watch(stream)
 
     def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
-        """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        """Log why a durable commit is not tidied up, if the reason is new; every commit retries it."""
         if commit.untidy is None and not self._untidy:
             return
         reason = str(commit.untidy) if commit.untidy is not None else ""
@@ -439,7 +439,7 @@ class Committer:
                 _log.warning("a commit is durable, but not tidied up yet: %s", reason)
 
     def flush(self, stream: Committing) -> None:
-        """Make everything durable now and here, for shutdown; StoreError if that fails."""
+        """Make everything durable in this thread, for shutdown; raise StoreError if that fails."""
         creating = self._creating.get(stream)
         if creating is not None:
             creating.finish()
@@ -492,7 +492,7 @@ class Committer:
 
 
 def _is_whole(log: Log) -> bool:
-    """Tell whether a log has one segment, from which nothing was removed: there is nothing to tidy up."""
+    """Return True if a log has one segment without removals, so that there is nothing to tidy up."""
     if len(log.segments) != 1:
         return False
     segment = log.segments[0]

@@ -1,12 +1,12 @@
-"""From a record in the log to the answer of a direct get.
+"""Turn a record in the log into the response of a direct get.
 
-What a message is and where it stands is told in header lines behind its own:
+Header lines after the message's own contain its position:
 
-    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp     of every answer
-    Nats-Num-Pending, Nats-Last-Sequence                          and of one that is part of a batch
+    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp     in every response
+    Nats-Num-Pending, Nats-Last-Sequence                          also in a response of a batch
 
-On the path of a message, so compiled.  ``run`` sends a batch as it lies in the log, one message after the
-other; who asked, in which order and when it is whose turn is ``direct``'s and ``direct_batches``'s.
+Compiled, because it is on the path of a message.  ``run`` sends a batch in log order, one message after the
+other; ``direct`` and ``direct_batches`` handle requests and turns.
 """
 
 from typing import Any
@@ -62,7 +62,7 @@ _REACH = 100_000  # messages that are not wanted and are passed over at a time: 
 
 
 class Batch:
-    """How far one batch has come, and who gets it."""
+    """The progress of one batch, and its receiver."""
 
     def __init__(self, reply: bytes, outlet: Outlet, left: int, left_bytes: int, pending: int) -> None:
         self.reply = reply
@@ -76,7 +76,7 @@ class Batch:
 
 
 class DirectSending:
-    """The way out of one stream."""
+    """Sends the responses of one stream."""
 
     def __init__(self, stream: bytes) -> None:
         self.sent = 0  # messages of the last run
@@ -90,7 +90,7 @@ class DirectSending:
         self._second_text = b"1969-12-31T23:59:59"
 
     def run(self, cursor: Cursor, batch: Batch, most: int, most_bytes: int) -> int:
-        """Send up to `most` messages, and no more when they have `most_bytes` together; why it stopped."""
+        """Send up to `most` messages, stopping at `most_bytes` together; return why it stopped."""
         record = self._record
         self.sent = 0
         self.sent_bytes = 0
@@ -107,7 +107,7 @@ class DirectSending:
         return _OVER
 
     def put(self, record: Record, batch: Batch) -> int:
-        """Send the next message of a batch; how many took it."""
+        """Send the next message of a batch; return the number of receivers."""
         if batch.bare:
             self._prepare_bare(record)
         else:
@@ -120,7 +120,7 @@ class DirectSending:
         return batch.outlet.send(batch.reply, self._frame)
 
     def one(self, log: Log, seq: int, reply: bytes, outlet: Outlet, bare: bool) -> bool:
-        """Send a durable message by itself; False if it is not there."""
+        """Send a single durable message; return False if it does not exist."""
         record = self._record
         if not log.get(seq, record):
             return False
@@ -128,7 +128,7 @@ class DirectSending:
         return True
 
     def lone(self, record: Record, reply: bytes, outlet: Outlet, bare: bool) -> int:
-        """Send a message by itself; how many took it."""
+        """Send a single message; return the number of receivers."""
         if bare:
             self._prepare_bare(record)
         else:
@@ -178,7 +178,7 @@ class DirectSending:
         frame.buf = buffer.take()
 
     def _put_time(self, timestamp: int) -> None:
-        """Write the time as ``golang.time.format_time`` does."""
+        """Append a time as ``golang.time.format_time`` does."""
         buffer = self._buffer
         second = timestamp // _SECOND
         fraction = timestamp - second * _SECOND
@@ -200,7 +200,7 @@ class DirectSending:
 
 
 def _says_nothing_of_ours(record: Record) -> bool:
-    """Whether the headers it was published with are well-formed and none can be taken for one of ours."""
+    """Return True if the published headers are well-formed and none can be taken for one of ours."""
     start, end = record.body_start, record.body_start + record.header_size
     buf = record.buf
     return (

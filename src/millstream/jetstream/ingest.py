@@ -1,9 +1,9 @@
-"""The fast path of a message into a stream: appended to the log, its publisher noted for an answer.
+"""The fast path of a message into a stream: append it to the log and note its publisher for an ack.
 
-On the path of a message, so compiled.  It is for streams without a rule that needs a second look at each
-message, and for messages without headers that mean something, but for an id (``Nats-Msg-Id``) and an
-expectation that holds (``Nats-Expected-Last-Subject-Sequence``, with which keys are updated).  Messages of
-atomic batches have a fast path of their own (``staging``).  All others are copied and go to `slow`, which is
+Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
+message, and for messages without headers that JetStream interprets, except an id (``Nats-Msg-Id``) and an
+expectation that holds (``Nats-Expected-Last-Subject-Sequence``, for updates of keys).  Messages of atomic
+batches have their own fast path (``staging``).  All others are copied and go to `slow`, which is
 ``publishing`` and has every rule.
 """
 
@@ -40,7 +40,7 @@ _BLANK = ord(" ")
 
 
 class Ingest:
-    """One per stream."""
+    """The fast path of one stream."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Ingest:
         self._id_size = 0
 
     def take(self, subject: bytes, frame: Frame) -> None:
-        """A message on one of the stream's subjects; the frame is only lent."""
+        """Receive a message on one of the stream's subjects; the frame must not be kept."""
         self._unweighed += frame.body_size
         if self._unweighed >= _WEIGHED_AT:
             self._unweighed = 0
@@ -101,12 +101,12 @@ class Ingest:
         self.tell(frame.body_size)
 
     def store(self, message: StagedMessage, now: int) -> None:
-        """Take in a message of a batch that is being committed."""
+        """Store a message of a batch that is being committed."""
         self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
         self._keep_limits(message.subject)
 
     def _keep_limits(self, subject: bytes) -> None:
-        """Have what is too much removed, now that a message of this subject was stored."""
+        """Remove messages beyond the limits after one of this subject was stored."""
         if self.limit is None:
             return
         if self.per_subject > 0:
@@ -119,7 +119,7 @@ class Ingest:
             self.limit(subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
-        """Store a message that has an id; 0 if it is a duplicate, which is answered."""
+        """Store a message with an id; return 0 for a duplicate, which is answered."""
         p = frame.buf
         message_id = p[self._id_start : self._id_start + self._id_size]
         known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
@@ -135,9 +135,9 @@ class Ingest:
         return seq
 
     def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
-        """Whether no header means anything, but perhaps an id, which is noted, and an expectation that holds.
+        """Return True if the headers need no rules; record an id, and check an expectation.
 
-        Lookups are those of ``protocol.headers``: a header begins behind CRLF, wherever that stands.
+        Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
         p = frame.buf
         at = frame.body_start
@@ -171,7 +171,7 @@ class Ingest:
         return not found or self._id_size > 0
 
     def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
-        """Whether the number at `at` is the last sequence of the subject; False if it is no plain number."""
+        """Return True if the number at `at` is the last sequence of the subject; False if it is invalid."""
         while at < end and p[at] == _BLANK:
             at += 1
         digits = value = 0
@@ -194,18 +194,18 @@ class Ingest:
         return frame.reply().endswith(_FAST_BATCH)
 
     def timestamp(self) -> int:
-        """Now, but never before the last message: a clock that is set back does not reorder a stream."""
+        """Return the time, but never before the last message: a clock set back does not reorder a stream."""
         now: int = self._now_ns()
         last: int = self._log.last_timestamp
         return now if now > last else last
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:
-        """Answer once everything up to `seq` is durable."""
+        """Send an ack once everything up to `seq` is durable."""
         self._acks.add(reply, 0, len(reply), seq, end)
         self.tell()
 
     def tell(self, size: int = 0) -> None:
-        """There is something to commit, of so many bytes."""
+        """Report that there is something to commit, of `size` bytes."""
         if self._told:
             return
         if self._untold > size:
@@ -215,9 +215,9 @@ class Ingest:
         self._dirty()
 
     def hand_over(self, untold: int = 0) -> Replies:
-        """A commit begins, or is bound to follow: whose answers go with it.
+        """Return the acks that go with a commit that begins or will follow.
 
-        The next `untold` bytes, or so many other things to commit, are taken without telling of them.
+        The next `untold` bytes, or as many other things to commit, are accepted without a report.
         """
         acks = self._acks
         self._acks = Replies()

@@ -46,9 +46,8 @@ def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
     """Write both copies for a new stream; the first is durable when this returns, the folder's name is not.
 
     Creating many streams waits for the disk each time: one sync for the first copy, one for the names of
-    both,
-    and one when the folder gets its final name.  The system writes the second copy later; after a power loss
-    before that, ``read`` writes it again.
+    both, and one when the folder gets its final name.  The system writes the second copy later; after a power
+    loss before that, ``read`` writes it again.
     """
     data = _encoded(meta)
     for name in (_SECOND, _FIRST):

@@ -1,7 +1,7 @@
-"""Storing a message that has headers or that a stream has rules for.
+"""The slow path: store a message that has headers, or for a stream with rules.
 
-``rules`` and ``limits`` decide.  Every refusal is answered at once, every success after the commit that makes
-the message durable.
+``rules`` and ``limits`` decide.  Every refusal is sent at once, every ack after the commit that makes the
+message durable.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 
 class Publishing:
-    """The way into one stream."""
+    """The slow path into one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
-        """Store a message and answer; refusals are answers too."""
+        """Store a message and send the ack or the refusal."""
         if self._stream.backlogged:
             self.refuse(reply, ApiError(Err.TOO_MANY_REQUESTS), _TOO_MANY)
             return
@@ -49,21 +49,21 @@ class Publishing:
             self.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
 
     def refuse(self, reply: bytes, error: ApiError, status: bytes = b"") -> None:
-        """Answer a publisher whose message is not stored."""
+        """Send a publisher the refusal of its message."""
         stream = self._stream
         if reply and not stream.config.no_ack:
             answer = PubAckResponse(error=error.body, stream=stream.name)
             stream.world.publish(reply, encode(answer), headers=status or None)
 
     def refuse_failed(self, reply: bytes) -> None:
-        """Answer a publisher whose message raised an exception that nobody expected."""
+        """Send a publisher the refusal of a message that raised an unexpected exception."""
         self.refuse(reply, ApiError(Err.STREAM_GENERAL, err=INTERNAL_ERROR))
 
     def attempt(self, message: Incoming, *, store: bool = True) -> bool:
-        """Check a message, and store it; ApiError if it is refused, False if it is a duplicate.
+        """Check a message, and store it; raise ApiError if it is refused, return False for a duplicate.
 
-        Without `store` it is one that is only traced: it leaves nothing behind, and limits of the account and
-        the stream are not looked at.
+        Without `store` the message is only traced: it leaves nothing behind, and limits of the account and
+        the stream are not checked.
         """
         stream = self._stream
         rules.book.check_entry(stream, message)
@@ -91,11 +91,11 @@ class Publishing:
         return True
 
     def check_batched(self, message: Incoming, ahead: rules.Ahead) -> None:
-        """Check the next message of a batch, and change it as it is to be stored; ApiError if it is refused.
+        """Check the next message of a batch and complete it for storing; raise ApiError if it is refused.
 
-        Messages of an atomic batch are all checked before the first is stored, as if those before were
-        stored already.  Where that cannot be known, as with an expected sequence of a subject that the batch
-        has written to, the batch is refused.
+        Messages of an atomic batch are all checked before the first is stored, as if the earlier ones were
+        stored. Where that cannot be known, as with an expected sequence of a subject that the batch has
+        written to, the batch is refused.
         """
         stream = self._stream
         limits.book.check_size(stream, message)
@@ -106,7 +106,7 @@ class Publishing:
         limits.book.check_count(stream, message, ahead.bytes, ahead)
 
     def check_limits(self, message: Incoming) -> None:
-        """Raise ApiError if there is no room for a message, unless nobody is interested in it."""
+        """Raise ApiError if there is no room for a message, unless no consumer is interested in it."""
         stream = self._stream
         if not stream.has_interest(message.subject):
             limits.book.check_room(stream, message, 0)
@@ -117,7 +117,7 @@ class Publishing:
         limits.book.check_count(stream, message, size)
 
     def _pass_over(self, message: Incoming, timestamp: int | None) -> int:
-        """Nobody is interested: the message gets its sequence and an answer, and takes older ones along."""
+        """Use up a sequence for a message without interest: send the ack, and remove what it replaces."""
         stream = self._stream
         now = stream.ingest.timestamp() if timestamp is None else timestamp
         seq = stream.log.last_seq + 1
@@ -129,7 +129,7 @@ class Publishing:
         return seq
 
     def _replace(self, message: Incoming, seq: int) -> None:
-        """Remove what the message takes the place of, and answer its publisher."""
+        """Remove what the message replaces, and send the ack."""
         stream = self._stream
         stream.rollups.stored(message, seq)
         if message.marks & MARK_SCHEDULE:
@@ -139,14 +139,14 @@ class Publishing:
                 _log.error("stream %s keeps more than it should: %s", stream.name, error)
 
     def last_before(self, message: Incoming) -> int:
-        """The last message of the subject, if somebody is to be told; StoreError if it cannot be read."""
+        """Return the last message of the subject, if republishing needs it; raise StoreError."""
         return self._stream.log.last_of(message.subject) if self._stream.republish is not None else 0
 
     def store(self, message: Incoming, timestamp: int | None = None) -> int:
-        """Take in a message that passed every check, or that is the stream's own; its sequence.
+        """Store a message that passed all checks, or that is the stream's own; return its sequence.
 
-        A mirror's messages have a `timestamp` already.  StoreError means that it is not stored; once it is,
-        what it displaces may be left there for a while, if the disk cannot be read.
+        A mirror's messages have a `timestamp`.  StoreError means that it is not stored; once it is, messages
+        that it replaces may remain for a while, if the disk cannot be read.
         """
         stream = self._stream
         before = self.last_before(message)

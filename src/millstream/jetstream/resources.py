@@ -1,7 +1,7 @@
-"""What the server has for the streams of all accounts, and how much of it they use.
+"""The server's limits for the streams of all accounts, and their usage.
 
-Usage is kept as a sum that each stream corrects when it commits or is asked (``count``), so that a
-message costs an addition however many streams there are.
+Usage is a sum that each stream corrects when it commits or is asked (``count``), so a message costs an
+addition however many streams there are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Staged:
 
 
 class Resources:
-    """Of one server."""
+    """The resources of one server."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class Resources:
 
     @property
     def flooded(self) -> bool:
-        """More is published than the disk takes."""
+        """Return True if more is published than the disk accepts."""
         return self.unwritten > self.max_unwritten
 
     def exhausted(self, storage: StorageType) -> bool:
-        """Nothing more can be stored."""
+        """Return True if nothing more can be stored."""
         return self.left(storage) < 0
 
     def left(self, storage: StorageType) -> int:
-        """Bytes that can still be stored; below 0 if there are too many already."""
+        """Return the bytes that can still be stored; negative if the limit is exceeded."""
         most = self.max_memory if storage is StorageType.MEMORY else self.max_store
         return most - self._used[storage] - self.staged.of_server(storage)

@@ -133,7 +133,7 @@ def _expect_stream(stream: Stream, message: Incoming, _: Ahead | None) -> None:
 
 
 def _allow_ttl(stream: Stream, message: Incoming, ahead: Ahead | None) -> None:
-    """Refuse a TTL that the stream does not allow.  Single messages keep an unreadable one until later."""
+    """Refuse a TTL that the stream does not allow; single messages with an invalid one are refused later."""
     ttl.refuse_if_disabled(stream, message.block, unreadable=ahead is not None)
     if ahead is not None:
         ttl.take_ttl(stream, message)
@@ -276,11 +276,11 @@ class RuleBook:
         self._batched = tuple((rule.header, rule.check) for rule in in_order)
 
     def apply_to(self, stream: Stream) -> bool:
-        """Return whether a rule needs a look at every message of the stream."""
+        """Return True if a rule needs a look at every message of the stream."""
         return any(rule.applies(stream) for rule in self._rules)
 
     def check_entry(self, stream: Stream, message: Incoming) -> None:
-        """Apply the rules for every message, whoever brings it; raises ApiError if it is refused."""
+        """Apply the rules for every message, whoever brings it; raise ApiError if it is refused."""
         for check in self._entry:
             check(stream, message, None)
 
@@ -302,6 +302,6 @@ def _text(value: bytes) -> str:
 
 
 def _number(text: bytes) -> int:
-    """Return the sequence that a header names; -1 if it is none."""
+    """Return the sequence in a header; -1 if it is invalid."""
     number = read_whole(text)
     return -1 if number is None or number >= BEYOND else number

@@ -1,8 +1,8 @@
-"""A stream: a log, its configuration, and the rules about what it takes and keeps.
+"""A stream: a log, its configuration, and the rules about what it accepts and keeps.
 
-A message on one of its subjects comes in through ``ingest``.  Without headers, on a stream without special
-rules, it takes the fast path to the log; everything else goes through ``publishing``.  Publishers are
-answered when the commit that has their message is done.
+A message on one of its subjects arrives in ``ingest``.  Without headers, on a stream without special rules,
+it takes the fast path to the log; everything else goes through ``publishing``.  Publishers get their acks
+when the commit with their message is done.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Stream:
 
     @property
     def running(self) -> bool:
-        """Whether it takes messages; False for one that is stopped or deleted."""
+        """Return True if it accepts messages; False if it is stopped or deleted."""
         return self._started
 
     @property
@@ -149,7 +149,7 @@ class Stream:
         return self.consumers.count
 
     def configure(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked."""
+        """Apply a checked configuration."""
         before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
         compressed = config.compression is not Compression.NONE and not self.in_memory
@@ -187,13 +187,13 @@ class Stream:
         self.ingest.fast_path = self.fast_path
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
+        """Return False if messages of this subject are not kept: interest retention, and no interest."""
         return self.config.retention is not RetentionPolicy.INTEREST or self.consumers.interest.wants(subject)
 
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Start accepting messages."""
         self._started = True
         self.log.losses.listener = lambda: self.account.committer.dirty(self)  # which removes them for good
         self.notice_damage()
@@ -224,11 +224,11 @@ class Stream:
         self.inflows.stop()
 
     def abandon(self) -> None:
-        """The stream is gone: whoever waits for it learns that."""
+        """Pass the deletion of the stream as an error to callbacks that wait."""
         self._tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:
-        """After the subjects changed."""
+        """Subscribe again after the subjects changed."""
         for handle in self._handles:
             self.world.release(handle)
         self._handles = [
@@ -244,7 +244,7 @@ class Stream:
     # -- messages in ------------------------------------------------------------------------------
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes = PUB_ACK_END) -> None:
-        """Answer a publisher once everything up to `seq` is durable."""
+        """Send an ack once everything up to `seq` is durable."""
         if reply and not self.config.no_ack:
             self.ingest.acknowledge(reply, seq, end)
         else:
@@ -256,12 +256,12 @@ class Stream:
         self.ingest.tell()
 
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        """Call back when everything done so far is durable, or when a commit failed."""
         self._outcome.append(callback)
         self.ingest.tell()
 
     def _close_elsewhere(self, files: list[File]) -> None:
-        """Close files that were removed: freeing what they held takes some milliseconds for each."""
+        """Close removed files in a worker: freeing their pages takes some milliseconds for each."""
         try:
             self.world.run_in_worker(partial(close_files, files), lambda _: None)
         except Exception:  # no thread
@@ -301,7 +301,7 @@ class Stream:
             self.ingest.fast_path = False
 
     def _weigh(self, unwritten: int) -> None:
-        """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""
+        """Count the bytes that wait for the disk; with too many, further publishers are held."""
         resources = self.account.resources
         resources.unwritten += unwritten - self._unwritten
         self._unwritten = unwritten
@@ -318,19 +318,19 @@ class Stream:
             self.world.call_later(_REST_S, partial(_rest, resources))
 
     def _weigh_commit(self) -> None:
-        """Count the bytes that wait for the commit under way to end."""
+        """Count the bytes that wait for the end of the current commit."""
         if self.log.committing:
             self._weigh(self.log.unwritten())
 
     def _hold(self) -> None:
-        """Hold whoever publishes, unless other streams have been written since this one was weighed."""
+        """Hold the publisher, unless other streams have been written since the last count."""
         if self._ahead or self.account.resources.flooded:
             self.world.hold_publisher()
         else:
             self.ingest.hold = None
 
     def commit_durable(self) -> None:
-        """Set aside what waited for the commit: the next may begin before publishers are answered."""
+        """Set aside what waited for the commit: the next may begin before publishers get their acks."""
         done, self._committing_acks = self._committing_acks, Replies()
         if self._durable_acks.count:
             self._durable_acks.extend(done)
@@ -366,11 +366,11 @@ class Stream:
             guard.alone("telling of a commit", told, None)
 
     def commit_failed(self, error: Exception) -> None:
-        """Publishers get the error, reads go on, and the bytes are tried again.
+        """Send the error to publishers, keep serving reads, and retry the bytes.
 
-        So a message that was refused is stored after all when the disk takes writes again.  It cannot be
-        taken back: what it displaced, as the value that a key had before, goes with the same commit, so both
-        would be lost.  Who publishes it again with the same id is answered as for the one that is there.
+        So a refused message is stored after all when the disk accepts writes again.  It cannot be undone:
+        what it replaced, such as the previous value of a key, is removed by the same commit, so both would be
+        lost.  A publisher that repeats it with the same id gets the ack of the stored one.
         """
         if not isinstance(error, StoreError):
             _log.error("stream %s: a commit failed unexpectedly", self.name, exc_info=error)
@@ -382,7 +382,7 @@ class Stream:
         self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 
     def refuse_waiting(self, error: Exception) -> None:
-        """Answer everybody who waits for a commit with the error, and take nothing until one succeeds."""
+        """Send the error to everybody who waits for a commit, and accept nothing until one succeeds."""
         if not isinstance(error, StoreError):
             error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         self.failure = error
@@ -412,11 +412,11 @@ class Stream:
     # -- messages out -----------------------------------------------------------------------------
 
     def load(self, seq: int, record: Record) -> bool:
-        """Point `record` at a message; False if it is not there."""
+        """Point `record` at a message; return False if it does not exist."""
         return self.log.get(seq, record)
 
     def notice_damage(self) -> None:
-        """Tell what was found damaged since the last time; if nobody listens now, later."""
+        """Report damage found since the last time; without a subscriber, report it later."""
         losses = self.log.losses
         if len(losses.damages) == self._damages_told:
             return
@@ -437,7 +437,7 @@ class Stream:
         return finish(self.purge_in_steps(subject, below, keep))
 
     def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
-        """The same, with a turn for others between two steps; what comes meanwhile is kept."""
+        """Purge in steps, between which others have their turn; messages added meanwhile are kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
@@ -473,7 +473,7 @@ class Stream:
         return purged
 
     def while_there(self, pieces: Pieces[Result]) -> Pieces[Result]:
-        """Do the work; ApiError when the stream is deleted meanwhile."""
+        """Run the work; raise ApiError if the stream is deleted meanwhile."""
         while True:
             try:
                 items = next(pieces)
@@ -488,14 +488,14 @@ class Stream:
     # -- what it is like --------------------------------------------------------------------------
 
     def size_of(self, subject: bytes, block: bytes, payload: bytes) -> int:
-        """What a message would add to ``bytes``."""
+        """Return what a message would add to ``bytes``."""
         size = len(subject) + len(block) + len(payload)
         if self.in_memory:
             return size + 16
         return size + (34 if block else 30)
 
     def size_of_stored(self, seq: int) -> int:
-        """What a message that is there adds to ``bytes``."""
+        """Return what a stored message adds to ``bytes``."""
         size = self.log.size_of(seq)
         if size == 0:
             return 0
@@ -504,7 +504,7 @@ class Stream:
         return size + 4
 
     def bytes(self) -> int:
-        """As the reference counts them, which is not what they take on our disk."""
+        """Return the size as nats-server counts it, which is not the size on our disk."""
         log = self.log
         if self.in_memory:
             return log.record_bytes - 10 * log.messages - 4 * log.with_headers
@@ -532,7 +532,7 @@ class Stream:
         return state
 
     def _first_time(self) -> Time:
-        """Of the first message, if there is one and it can be read."""
+        """Return the time of the first message, if there is one and it can be read."""
         record = Record()
         seq = 0
         while self.log.messages and seq != self.log.first_seq:
@@ -546,7 +546,7 @@ class Stream:
 
 
 def _rest(resources: Resources) -> None:
-    """Give memory of large commits back, unless there are commits again."""
+    """Free the memory of large commits, unless there are commits again."""
     resources.resting = False
     if resources.unwritten == 0:
         drop_large_spares()

@@ -103,10 +103,8 @@ def check_new(
     """Return the configuration to store for a request to create stream `name`; raise ApiError.
 
     If the stream exists with the same configuration, returns the object in `streams`.  With `storage_named`,
-    the
-    check for room comes first, even for a stream that exists and has its room; without it, such a request
-    returns
-    the existing stream.
+    the check for room comes first, even for a stream that exists and has its room; without it, such a request
+    returns the existing stream.
     """
     config = with_required_level(config)
     if config.name != name:

@@ -147,8 +147,7 @@ def usable_transform(
     """Return the transform of a stream's configuration, or None.
 
     A configuration written by hand, or before this was checked, may have an invalid one: the stream then
-    works
-    without it, and an error is logged.
+    works without it, and an error is logged.
     """
     if config is None or not config.dest:
         return None

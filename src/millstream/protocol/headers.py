@@ -79,8 +79,7 @@ def without(block: bytes, *keys: bytes) -> bytes:
     """Return a well-formed block without headers called `keys`, in any case; it is never empty.
 
     Keeps only lines that every reader takes for a header: drops lines that begin with a blank, have no colon
-    or
-    follow an empty line.
+    or follow an empty line.
     """
     unwanted = {key.lower() for key in keys}
     first, *lines = _LINE_END.split(block)

@@ -43,8 +43,7 @@ class Document:
     """A document that can be requested.
 
     `build` gets the server, the options and the name of the account that it is about (empty: all), and works
-    in
-    pieces (``base.slices``); a MillstreamError from it is sent to the requester.
+    in pieces (``base.slices``); a MillstreamError from it is sent to the requester.
     """
 
     owner: str  # the name of the options in error messages

@@ -74,8 +74,7 @@ class Intake:
 
     `direct` selects the form.  `sizes`: the server sends headers only, with the payload's size in a header.
     `patterns` selects subjects where the server did not filter.  Messages beyond `high` and messages seen
-    before
-    are dropped.
+    before are dropped.
     """
 
     def __init__(

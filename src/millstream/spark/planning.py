@@ -67,8 +67,7 @@ def limited(backlogs: Mapping[str, Backlog], limits: Limits) -> dict[str, int]:
     """Return where the next micro-batch ends in each stream, within the limits on rows and bytes.
 
     Several streams share a limit in proportion to their backlog.  At least one message is always taken: a
-    limit
-    below one message would stop the query for ever.
+    limit below one message would stop the query for ever.
     """
     total = sum(backlog.count for backlog in backlogs.values())
     allowed = total if limits.max_rows is None else min(total, limits.max_rows)

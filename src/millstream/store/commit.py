@@ -1,18 +1,18 @@
-"""One group commit: bytes that gathered in memory, written and synced together.
+"""One group commit: bytes collected in memory, written and synced together.
 
-Built on the thread that appends, run on any other.  In this order, so that a crash between any two
-steps leaves a log that opens with everything that was committed and nothing that was removed:
+Built on the thread that appends, run on any other.  The order ensures that a crash between any two steps
+leaves a log that opens with everything that was committed and nothing that was removed:
 
     1  records, segment by segment: write, sync; then the folder, if a file is new or was exchanged
     2  secure erasures: overwrite, sync
-    ─────────────── from here on the commit counts; what follows is tried again if it fails ───────
+    ─────────────── from here on the commit is durable; the rest is retried if it fails ───────────
     3  summaries of sealed segments
-    4  files of segments that are no longer needed go
+    4  remove files of segments that are no longer needed
 
-Without `sync`, and if there is nothing to do in steps 2 to 4, records are only written.
+Without `sync`, and with nothing to do in steps 2 to 4, records are only written.
 
-Most commits are plain: records behind the end of one file that is there.  Those may be written and synced by
-somebody else (``disk_writer``), who then says how it went.
+Most commits take the fast path: they append records to one existing file.  Another thread may write and sync
+those (``disk_writer``) and then report the outcome.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def summary_path(folder: str, number: int) -> str:
 
 
 class Overwrite(msgspec.Struct):
-    """Content to be destroyed where it lies."""
+    """Content to be overwritten in place."""
 
     segment: Segment
     offset: int
@@ -55,7 +55,7 @@ class Overwrite(msgspec.Struct):
 
 
 class Work(msgspec.Struct):
-    """What a commit has to do, besides the records that gathered."""
+    """The work of a commit besides the collected records."""
 
     unsynced: list[Segment] = []  # written by commits without sync
     overwrites: list[Overwrite] = []
@@ -70,12 +70,12 @@ class Work(msgspec.Struct):
         return not (self.unsynced or self.folder_changed or self.needs_sync())
 
     def needs_sync(self) -> bool:
-        """Whether there is something that must not happen before records are durable."""
+        """Return True if something must not happen before the records are durable."""
         return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
 
 
 class Journaled(NamedTuple):
-    """What a commit journal needs to know of a commit."""
+    """The part of a commit that a commit journal needs."""
 
     descriptor: int
     device: int  # that the file is on
@@ -85,7 +85,7 @@ class Journaled(NamedTuple):
 
 
 class Commit:
-    """What to make durable."""
+    """One commit: what to make durable."""
 
     def __init__(
         self, fs: FileSystem, folder: str, changed: list[Segment], newest: Segment, work: Work, last_seq: int
@@ -111,7 +111,7 @@ class Commit:
         ]
 
     def run(self, *, sync: bool = True) -> None:
-        """Write, and return when it is durable; StoreError if that fails."""
+        """Write, and return when it is durable; raise StoreError if that fails."""
         self.running = True
         try:
             self._run(sync or self.work.needs_sync())
@@ -174,10 +174,10 @@ class Commit:
             self._put(file, start, data)
 
     def _put(self, file: File, start: int, data: bytes | memoryview) -> None:
-        """Write `data` at `start`, where the file ends, or before that after a commit that failed.
+        """Write `data` at `start`: the end of the file, or before it after a commit that failed.
 
-        What that commit had written may be lost although it can be read.  It is written again as it is, never
-        cut off first: the next file may be there already.
+        Bytes of the failed commit may be lost although they can be read.  They are written again, never cut
+        off first: the next file may already exist.
         """
         _unfill(file)
         before = file.size() - start
@@ -188,7 +188,7 @@ class Commit:
             file.append(data)
 
     def _restore(self, segment: Segment, end: int) -> None:
-        """After a failed sync: write again what earlier commits had written without one."""
+        """Write again, after a failed sync, what earlier commits had written without a sync."""
         if segment.doubtful and segment.synced < end:
             file = self._open(segment, create=False)
             file.overwrite(segment.synced, file.read(segment.synced, end - segment.synced))
@@ -236,10 +236,10 @@ class Commit:
         self._fs.remove(segment_path(self._folder, segment.number))
 
     def _make_room(self) -> None:
-        """The disk may be full: files whose messages were all removed can go before that is written.
+        """Free space on a full disk: remove files whose messages were all removed, before that is written.
 
-        Not those that say what was removed elsewhere, and not unless a later file is there for sure,
-        because the last file tells which sequences were used.
+        Excludes files that record removals in other files, and requires a later file that surely exists,
+        because the last file records which sequences were used.
         """
         if self.folder_changed or not self._newest.synced:
             return
@@ -253,9 +253,9 @@ class Commit:
     # -- plain commits ----------------------------------------------------------------------------
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """The open file and what to write at the end of it, if that and a sync is all there is to do.
+        """Return the open file and the records for its end, if a write and a sync are all that is to do.
 
-        It counts as running until ``plain_ended``.
+        The commit counts as running until ``plain_ended``.
         """
         work = self.work
         if len(self.parts) + len(work.unsynced) != 1 or work.needs_sync() or work.folder_changed:
@@ -275,7 +275,7 @@ class Commit:
         return file.descriptor(), buffer
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """What was plain has been written and synced; StoreError with these error numbers if not."""
+        """End a commit that another thread wrote; raise StoreError for these error numbers."""
         self.running = False
         assert self._plain is not None
         segment, buffer = self._plain
@@ -291,10 +291,10 @@ class Commit:
         self.synced = True
 
     def begin_journaled(self) -> Journaled | None:
-        """What a commit journal is to write, if the commit only appends to one file.
+        """Return what a commit journal writes, if the commit only appends to one file.
 
-        That may be the first file of the log, which is made here; its name is durable with the next sync.  It
-        counts as running until ``journaled_ended``.
+        That may be the first file of the log, which is created here; its name becomes durable with the next
+        sync. The commit counts as running until ``journaled_ended``.
         """
         work = self.work
         if len(self.parts) != 1 or work.unsynced or work.needs_sync():
@@ -319,7 +319,7 @@ class Commit:
         return Journaled(file.descriptor(), file.device, segment.number, base, data)
 
     def journaled_ended(self) -> None:
-        """The records are durable in a journal, and in their file without a sync."""
+        """End a commit whose records are durable in a journal, and in their file without a sync."""
         self.running = False
         segment, buffer = self.parts[0]
         file = cast(RealFile, segment.file)
@@ -327,13 +327,13 @@ class Commit:
         self.journaled = True
 
     def give_back(self) -> None:
-        """After a failed run: put the bytes in front of what gathered since."""
+        """Put the bytes of a failed commit before those collected since."""
         for segment, buffer in self.parts:
             segment.return_pending(buffer)
 
 
 def _unfill(file: File | None) -> None:
-    """Cut off zeros that were written ahead, if there are some."""
+    """Cut off zeros that were written ahead, if there are any."""
     if isinstance(file, RealFile):
         file.unfill()
 

@@ -1,14 +1,14 @@
-"""A thread that writes one batch of a commit journal, and needs the interpreter for none of it.
+"""A thread that writes one batch of a commit journal without the interpreter.
 
-A batch holds the records of many logs.  The thread writes each log's records to its own file, which it does
-not sync, then the batch to the journal, which it does: one sync for all of them.
+A batch contains the records of many logs.  The thread writes each log's records to its own file, without a
+sync, then the batch to the journal, with one sync for all of them.
 
     loop      begin(descriptor, batch, position, table) ── byte ──▶  thread   pwrite…, pwrite, fdatasync
               collect()                                 ◀── byte ──
 
-The table has a row for each log: descriptor, start and size of its records in the batch, where they go in its
+The table has a row for each log: descriptor, start and size of its records in the batch, their place in its
 file, and the error number of that write, which the thread fills in.  One batch at a time.  ``disk_writer``
-says why this is no ordinary thread; uncompiled it is one.
+explains why this is not a Python thread; uncompiled it is one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GO_BYTE = _GO[0]
 
 
 class JournalWriter:
-    """Idle, or busy with one batch; only the loop's thread calls it."""
+    """A writer that is idle or busy with one batch; only the loop's thread calls it."""
 
     def __init__(self, name: str) -> None:
         self._wake_end, self._wake = os.pipe()
@@ -65,7 +65,7 @@ class JournalWriter:
             raise
 
     def fileno(self) -> int:
-        """Readable when a batch has ended."""
+        """Return the descriptor that is readable when a batch has ended."""
         return self._done
 
     @property
@@ -73,7 +73,7 @@ class JournalWriter:
         return self._batch is not None
 
     def begin(self, descriptor: int, batch: bytes, position: int, table: array[int]) -> None:
-        """Write the batch at `position` of the journal, and its parts where the table says."""
+        """Start writing the batch at `position` of the journal, and its parts where the table says."""
         if self._batch is not None:
             raise RuntimeError("the last batch has not ended")
         self._batch = batch
@@ -90,7 +90,7 @@ class JournalWriter:
         os.write(self._wake, _GO)
 
     def collect(self) -> bool:
-        """Tell whether the batch has ended; True once for each."""
+        """Return True, once, if the batch has ended."""
         try:
             os.read(self._done, 1)
         except BlockingIOError:
@@ -102,7 +102,7 @@ class JournalWriter:
         return True
 
     def wait(self) -> bool:
-        """Return when the batch has ended; False if ``collect`` said so before."""
+        """Wait until the batch has ended; return False if ``collect`` has already reported it."""
         if self._batch is None:
             return False
         while not self.collect():
@@ -110,7 +110,7 @@ class JournalWriter:
         return True
 
     def close(self) -> None:
-        """Return when the thread has ended."""
+        """End the thread and wait for it."""
         self.wait()
         os.write(self._wake, _QUIT)
         self._thread.join()
@@ -165,7 +165,7 @@ class JournalWriter:
                     self.failed = error.errno or 0
 
     def _write(self, descriptor: int, start: int, size: int, base: int) -> int:
-        """Write a part of the batch to a file; returns the error number, 0 if all is written."""
+        """Write a part of the batch to a file; return the error number, 0 if all is written."""
         written = 0
         if cython.compiled:
             while written < size:

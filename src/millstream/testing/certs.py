@@ -68,8 +68,7 @@ class CertificateAuthority:
         """Sign a certificate valid for both ends of a connection.
 
         `subject` lists the parts of the distinguished name in order; the default is `CN=name`.  The validity
-        is
-        relative to now, in whole seconds.
+        is relative to now, in whole seconds.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         parts = [("CN", name)] if subject is None else subject

@@ -1,9 +1,8 @@
 """A process that has imported our commands once and forks a new process for each command of a test.
 
 Imports are most of the cost of starting ``millstream serve`` or ``millstream backup``, and a test suite
-starts
-hundreds.  A forked process is like any other: it has a command line, a log and a process id, and can be
-killed with -9::
+starts hundreds.  A forked process is like any other: it has a command line, a log and a process id, and can
+be killed with -9::
 
     nursery = Nursery()
     process = nursery.start(["serve", "-p", "-1"])  # like Popen: pid, stdout, poll, wait, kill, …

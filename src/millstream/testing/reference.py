@@ -94,10 +94,8 @@ class ServerProcess:
     """One server in a child process, listening on the loopback interface.
 
     `arguments` are further flags in nats-server's spelling.  `config` is the *text* of a configuration file,
-    whose
-    listen address is overridden by flags.  `port` is the client port, -1 picks one.  With `jetstream`, files
-    go to
-    `store_dir`, or to a directory that is removed at the end.  `environment` is added to ours.
+    whose listen address is overridden by flags.  `port` is the client port, -1 picks one.  With `jetstream`,
+    files go to `store_dir`, or to a directory that is removed at the end.  `environment` is added to ours.
 
     Use it as a context manager, or call `start` and `stop`.  With a `nursery`, servers of ours that need no
     environment of their own are forked there, which takes a tenth of the time.

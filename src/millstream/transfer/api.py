@@ -1,7 +1,7 @@
-"""The requests of the JetStream API that moving streams takes, on a connection of nats-py.
+"""The JetStream API requests for moving streams, on a connection of nats-py.
 
-Configurations stay the JSON they are: a field that this release does not know must reach the other server as
-well.  Sequences and times are read from it, never written into it.
+Configurations stay JSON, so that a field unknown to this release still reaches the other server.  Sequences
+and times are read from it, never written.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ _MOST_LISTED: Final = 1_000_000  # streams or consumers
 
 
 class JetStreamApi:
-    """Requests to the JetStream of `domain`, or to the one of the connection's server and account.
+    """Requests to the JetStream of `domain`, or to that of the connection's server and account.
 
-    Each raises RequestRefused if the server says no and ServerLost if nobody answers in time.
+    Each raises RequestRefused if the server refuses and ServerLost if there is no response in time.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class JetStreamApi:
 
     @property
     def where(self) -> str:
-        """What people know the server by."""
+        """Return the address of the server, for messages."""
         url = self.connection.connected_url
         return url.netloc.rpartition("@")[2] if url is not None else "a server that is gone"
 
     async def message(self, subject: str, body: bytes = b"", *, timeout_s: float | None = None) -> Msg:
-        """Send a request that is not one of the API's, and wait for its answer."""
+        """Send a request to any subject and return the response."""
         try:
             return await self.connection.request(subject, body, timeout=timeout_s or self.timeout_s)
         except NoRespondersError as error:
@@ -72,12 +72,12 @@ class JetStreamApi:
     async def ask(
         self, verb: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> Json:
-        """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer."""
+        """Send the request `verb`, such as ``STREAM.INFO.ORDERS``, and return the response."""
         text = b"" if body is None else json.dumps(body).encode()
         return read_answer((await self.message(self.prefix + verb, text, timeout_s=timeout_s)).data)
 
     async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
-        """A request that changes nothing, so it may be sent again while a cluster has no leader."""
+        """Send a request that changes nothing; retry it while a cluster has no leader."""
         for left in range(_LOOKS - 1, -1, -1):
             try:
                 return await self.ask(verb, body)
@@ -97,7 +97,7 @@ class JetStreamApi:
         return [checked_name(name) async for name in self._pages("STREAM.NAMES", "streams")]
 
     async def stream(self, name: str, *, deleted: bool = False) -> Json:
-        """Configuration and state; with `deleted`, also which sequences are missing."""
+        """Return configuration and state; with `deleted`, also the missing sequences."""
         info = await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
         checked_stream(info, name)
         return info
@@ -116,7 +116,7 @@ class JetStreamApi:
         await self.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
 
     async def get_message(self, name: str, seq: int) -> Json | None:
-        """The message as it is stored, or None if there is none of that sequence."""
+        """Return the stored message, or None if there is none with this sequence."""
         try:
             answer = await self.look(f"STREAM.MSG.GET.{name}", {"seq": seq})
         except RequestRefused as error:
@@ -134,7 +134,7 @@ class JetStreamApi:
         return checked_consumer(await self.look(f"CONSUMER.INFO.{stream}.{name}"), name)
 
     async def create_consumer(self, stream: str, config: Json) -> Json:
-        """Make the consumer, or give it this configuration."""
+        """Create the consumer, or update its configuration."""
         name = config.get("name") or config["durable_name"]
         request = {"stream_name": stream, "config": config}
         return await self.ask(f"CONSUMER.CREATE.{stream}.{name}", request)
@@ -143,19 +143,19 @@ class JetStreamApi:
         await self.ask(f"CONSUMER.DELETE.{stream}.{name}")
 
     async def pause_consumer(self, stream: str, name: str, until: str) -> None:
-        """Deliver nothing until then; an empty time lets it go on."""
+        """Pause deliveries until that time; an empty time resumes them."""
         await self.ask(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": until} if until else {})
 
     async def reset_consumer(self, stream: str, name: str, seq: int) -> None:
-        """Let it begin anew with the message `seq`."""
+        """Restart the consumer at the message `seq`."""
         await self.ask(f"CONSUMER.RESET.{stream}.{name}", {"seq": seq})
 
     def next_subject(self, stream: str, name: str) -> str:
-        """Where to ask for messages of a pull consumer."""
+        """Return the subject for requests to a pull consumer."""
         return f"{self.prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
 
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
-        """Everything in a list that is told in pages; NotBelieved if it has no end."""
+        """Yield all items of a paged list; raise NotBelieved if it does not end."""
         seen: set[str] = set()
         offset = 0
         while True:

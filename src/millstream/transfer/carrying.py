@@ -1,11 +1,11 @@
-"""Moving a consumer of a copy to where the original is, by means of the API.
+"""Move a consumer of a copy to the position of the original, through the API.
 
-A consumer that was copied with its stream some time ago stands where the original stood then.  Its place is
-set with a reset to the first message that is not acknowledged.  If the original has delivered beyond that,
-its messages are pulled once more, and those are acknowledged that the original has no longer pending.  Then
-both have delivered and acknowledged the same; how often a message was delivered begins anew.
+A consumer that was copied with its stream is where the original was then.  A reset to the first
+unacknowledged message sets its position.  If the original has delivered beyond that, those messages are
+pulled again, and all that are not pending at the original are acknowledged.  Then both have delivered and
+acknowledged the same; delivery counts start again.
 
-What can not be done so is said by ``obstacle``; such a stream is to be copied again.
+``obstacle`` returns why this is impossible; such a stream must be copied again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PULL_S: Final = 10.0
 
 
 def obstacle(name: str, entry: Json) -> str:
-    """Why the consumer of this entry of an archive can not be carried; empty if it can."""
+    """Return why the consumer of this archive entry cannot be moved; empty if it can."""
     config, state = entry["config"], entry.get("state") or {}
     if config.get("deliver_policy", "all") not in _RESETTABLE:
         return f"consumer {name} can not be reset ({config['deliver_policy']})"
@@ -44,14 +44,14 @@ def obstacle(name: str, entry: Json) -> str:
 
 
 def places(state: Json) -> tuple[int, int, frozenset[int]]:
-    """What was delivered, up to where all is acknowledged, and what is pending; stream sequences."""
+    """Return the last delivered sequence, the ack floor and the pending sequences."""
     delivered = int((state.get("delivered") or {}).get("stream_seq", 0))
     floor = int((state.get("ack_floor") or {}).get("stream_seq", 0))
     return delivered, floor, frozenset(int(seq) for seq in state.get("pending") or {})
 
 
 def copied_config(config: Json) -> Json:
-    """The configuration for the target: not paused, and without what servers note."""
+    """Return the configuration for the target: not paused, without metadata of servers."""
     return {key: value for key, value in config.items() if key not in _NOT_COPIED} | _own_metadata(config)
 
 
@@ -65,9 +65,9 @@ def _own_metadata(config: Json) -> Json:
 
 
 async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, original: Json) -> dict[int, str]:
-    """Bring the consumer to where `entry` says; `original` is what the source tells of it, when all is still.
+    """Move the consumer to the position in `entry`; `original` is its information at the frozen source.
 
-    Returns where those messages are acknowledged at the target that are pending.
+    Returns the ack subjects at the target of the pending messages.
     """
     config, state = entry["config"], entry.get("state") or {}
     await target.create_consumer(stream, copied_config(config))
@@ -86,7 +86,7 @@ async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, origi
 async def _deliver(
     target: JetStreamApi, stream: str, config: Json, count: int, pending: frozenset[int] | None
 ) -> dict[int, str]:
-    """Pull the next `count` messages; acknowledge those not in `pending`, or none at all."""
+    """Pull the next `count` messages; acknowledge those not in `pending`, or none if it is None."""
     connection = target.connection
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox)

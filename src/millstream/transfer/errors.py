@@ -1,12 +1,12 @@
-"""What can go wrong while streams are moved.
+"""Errors of moving streams.
 
 TransferError
 ├── RequestRefused        the server answered with an error
 │   ├── StreamMissing
 │   └── StreamExists
-├── ServerLost            no answer, or the connection is gone; running the command again may help
-│   └── NoJetStream       nobody answers requests of the JetStream API: it is off, or has no leader
-├── BadBackup             a folder does not hold a whole, sound backup
+├── ServerLost            no response, or the connection is gone; running the command again may help
+│   └── NoJetStream       no response to JetStream API requests: it is off, or has no leader
+├── BadBackup             a folder does not contain a complete, intact backup
 └── CopyDiffers           two copies of a stream are not the same
 """
 
@@ -21,7 +21,7 @@ _EXISTS: Final = {Err.STREAM_NAME_IN_USE.value[1], Err.STREAM_NAME_IN_USE_RESTOR
 
 
 class TransferError(MillstreamError):
-    """The root of what this package raises."""
+    """Base class of the errors of this package."""
 
 
 class RequestRefused(TransferError):
@@ -39,26 +39,26 @@ class StreamMissing(RequestRefused):
 
 
 class StreamExists(RequestRefused):
-    """There is a stream of that name, and nothing was done to it."""
+    """A stream of that name exists; it was not changed."""
 
 
 class ServerLost(TransferError):
-    """Nobody answered in time."""
+    """There was no response in time."""
 
 
 class NoJetStream(ServerLost):
-    """JetStream is not enabled there, or not for this account."""
+    """JetStream is not enabled on the server, or not for this account."""
 
 
 class BadBackup(TransferError):
-    """Nothing of this backup was restored."""
+    """The backup is unusable; nothing of it was restored."""
 
     def __init__(self, where: object, why: str) -> None:
         super().__init__(f"{where}: {why}")
 
 
 class CopyDiffers(TransferError):
-    """The copy is not what it was taken from; `differences` says where."""
+    """The copy differs from its source; `differences` lists how."""
 
     def __init__(self, stream: str, differences: Sequence[str]) -> None:
         self.stream = stream
@@ -69,7 +69,7 @@ class CopyDiffers(TransferError):
 
 
 def refusal(error: Mapping[str, Any]) -> RequestRefused:
-    """The error of an answer, as the kind that callers can tell."""
+    """Convert the error of a response to the matching exception."""
     status, code = int(error.get("code", 0)), int(error.get("err_code", 0))
     kind: type[RequestRefused] = RequestRefused
     if code == _NOT_FOUND:

@@ -1,10 +1,11 @@
-"""Acknowledgements that reach the source after its consumers were copied.
+"""Forward acks that reach the source after its consumers were copied.
 
-A client that has a message in hand acknowledges it where it got it: at the source.  Acknowledgements are
-messages like any others, so they can be heard, and each says in its subject which message it is for.
+A client acknowledges a message where it got it: at the source.  Acks are ordinary messages, so they can be
+subscribed to, and the subject of each names its message.
 
-They are noted from before the copy, and sent to the consumer of the same name at the target when it is there.
-One that the copy has already is no news to it.  Without permission to hear them, none are carried.
+They are recorded from before the copy on, and sent to the consumer of the same name at the target once it
+exists.  An ack that the copy already has changes nothing.  Without the permission to subscribe, none are
+forwarded.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DONE: Final = (b"", b"+ACK", b"+TERM", b"+NXT")
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """One acknowledgement."""
+    """One ack."""
 
     stream: str
     consumer: str
@@ -38,7 +39,7 @@ class Ack:
 
 
 def read_ack(subject: str, body: bytes) -> Ack | None:
-    """What an acknowledgement says; None if it is none, or leaves the message pending."""
+    """Parse an ack; return None if it is none, or leaves the message pending."""
     delivery = read_ack_subject(subject)
     if delivery is None:
         return None
@@ -50,7 +51,7 @@ def read_ack(subject: str, body: bytes) -> Ack | None:
 
 
 class LateAcks:
-    """Hears at `source` and, once ``flow`` was called, speaks at `target`."""
+    """Subscribes at `source` and, after ``flow`` was called, publishes at `target`."""
 
     def __init__(self, source: Connection, target: Connection, streams: list[str]) -> None:
         self._source = source
@@ -59,7 +60,7 @@ class LateAcks:
         self._waiting: list[Ack] = []
         self._flowing = False
         self._subscription: Subscription | None = None
-        self.replies: dict[tuple[str, str, int], str] = {}  # where a message of the target is acknowledged
+        self.replies: dict[tuple[str, str, int], str] = {}  # ack subjects of messages at the target
         self.carried = 0
 
     async def listen(self) -> None:
@@ -79,7 +80,7 @@ class LateAcks:
             self._waiting.append(ack)
 
     async def flow(self) -> None:
-        """The consumers are at the target."""
+        """Start forwarding: the consumers exist at the target."""
         waiting, self._waiting = self._waiting, []
         self._flowing = True
         try:
@@ -96,7 +97,7 @@ class LateAcks:
 
     async def close(self) -> None:
         subscription, self._subscription = self._subscription, None
-        with suppress(NatsError, OSError):  # whoever needs these connections is told by them
+        with suppress(NatsError, OSError):  # whoever needs these connections gets the error from them
             if subscription is not None and not self._source.is_closed:
                 await subscription.unsubscribe()
             if not self._target.is_closed:

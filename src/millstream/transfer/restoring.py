@@ -1,8 +1,8 @@
-"""Sending an archive to a server that makes a stream of it.
+"""Send an archive to a server, which creates a stream from it.
 
-Several chunks are under way at a time; servers answer each when they have taken it, and a server that can not
-use the archive says so in such an answer.  The last, empty one is answered with the stream, which may take as
-long as the server needs to make everything durable.
+Several chunks are under way at a time; the server acknowledges each when it has taken it, or reports an error
+in such a response.  The last, empty chunk is answered with the stream, after as long as the server needs to
+make everything durable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def send_archive(
     archive: AsyncIterable[bytes],
     sent: Callable[[int], None] = lambda _: None,
 ) -> Json:
-    """Restore the stream `config` from `archive` and return the server's answer; `sent` is told bytes."""
+    """Restore the stream `config` from `archive`; return the response.  `sent` is called with bytes."""
     name = checked_name(config["name"])
     answer = await api.ask(f"STREAM.RESTORE.{name}", {"config": config, "state": state})
     subject = checked_target(answer)
@@ -72,7 +72,7 @@ async def send_archive(
 
 
 async def from_chunks(chunks: Any) -> AsyncIterable[bytes]:
-    """What an iterator that reads a file gives, read aside."""
+    """Yield the chunks of a blocking iterator, which runs in a thread."""
     while True:
         chunk = await asyncio.to_thread(next, chunks, None)
         if chunk is None:

@@ -1,12 +1,12 @@
-"""Receiving a snapshot of a stream: chunks as the server sends them, in a window that acks keep open.
+"""Receive a snapshot of a stream: chunks from the server, in a window that acks keep open.
 
     async with Snapshot(api, "ORDERS") as snapshot:
         snapshot.config, snapshot.state
         async for chunk in snapshot: …
 
-A chunk is acknowledged when the next one is asked for, so a disk that is slow slows the server down instead
-of filling memory: no more than one window is here at a time.  Servers give up when no ack came for seconds,
-which no disk should take.
+A chunk is acknowledged when the next one is requested, so a slow disk slows the server down instead of
+filling memory: at most one window is in memory.  Servers give up after some seconds without an ack, which is
+more than a disk should take.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ DEFAULT_CHUNK: Final = 128 * 1024
 _WINDOW: Final = 4 * 1024 * 1024
 _TRIES: Final = 6
 _AGAIN_S: Final = 1.0
-_SILENCE_S: Final = 30.0  # for the next chunk: the server may be looking for it
-_WINDOW_S: Final = 120.0  # how often the speed is looked at
+_SILENCE_S: Final = 30.0  # for the next chunk: the server may still search for it
+_WINDOW_S: Final = 120.0  # how often the speed is checked
 _LEAST_IN_WINDOW: Final = 64 * 1024  # bytes
-_SPARE: Final = 256 * 1024 * 1024  # bytes of an archive beyond its messages: consumers, above all
-_CHECK_S: Final = 600.0  # for the answer, if the server reads all of a large stream before
+_SPARE: Final = 256 * 1024 * 1024  # bytes of an archive beyond its messages, mostly consumers
+_CHECK_S: Final = 600.0  # for the response, if the server reads all of a large stream first
 
 
 class SnapshotBroken(TransferError):
-    """The server ended the snapshot before its end."""
+    """The server ended the snapshot early."""
 
 
 class Snapshot:
-    """See the module.  With `check`, the server looks at every message before it sends the first one."""
+    """A snapshot; see the module.
+
+    With `check`, the server checks every message before it sends the first.
+    """
 
     def __init__(
         self,
@@ -66,11 +69,11 @@ class Snapshot:
         }
         self._silence_s = silence_s
         self._subscription: Subscription | None = None
-        self._unanswered = ""  # where the ack of the last chunk goes
+        self._unanswered = ""  # ack subject of the last chunk
         self._ended = False
         self._received = 0
         self._most = 0  # bytes
-        self._in_window = 0  # bytes since the last look at the speed
+        self._in_window = 0  # bytes since the last check of the speed
         self._window_ends = 0.0
 
     async def __aenter__(self) -> Self:
@@ -115,7 +118,7 @@ class Snapshot:
         raise StopAsyncIteration
 
     def _count(self, size: int) -> None:
-        """Refuse an archive that has no end, or that comes so slowly that it might as well have none."""
+        """Raise an error if the archive exceeds its expected size or comes too slowly."""
         self._received += size
         if self._received > self._most:
             raise NotBelieved(
@@ -140,16 +143,16 @@ class Snapshot:
         await self._close()
 
     async def _close(self) -> None:
-        """The server notices that nobody listens, and ends what it is sending."""
+        """Unsubscribe; the server notices it and stops sending."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None and not self._api.connection.is_closed:
             await subscription.unsubscribe()
 
 
 async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
-    """State and consumers of a stream, exactly and of one moment, without its messages.
+    """Return exact state and consumers of a stream at one moment, without its messages.
 
-    An archive has them first, so the snapshot is dropped when they are there.
+    They come first in an archive, so the snapshot is dropped once they are read.
     """
 
     async def read() -> Summary:
@@ -165,7 +168,7 @@ async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
 
 
 async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int | None = None) -> Summary:
-    """What the messages of a stream are, up to one sequence, from a snapshot that nobody keeps."""
+    """Return the summary of a stream's messages, up to one sequence, from a snapshot that is not kept."""
 
     async def read() -> Summary:
         reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
@@ -178,7 +181,7 @@ async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int
 
 
 async def _when_ready(read: Callable[[], Awaitable[Summary]]) -> Summary:
-    """A cluster that has just restored a stream answers before it can send a snapshot of it."""
+    """Retry `read`: a cluster that has just restored a stream cannot send a snapshot of it at once."""
     for _ in range(_TRIES - 1):
         try:
             return await read()

@@ -36,9 +36,8 @@ class Receiving:
     """One restore.
 
     `check(bytes)` raises ApiError if there is no room for so many; `prepare`, in a worker, and then `switch`
-    turn
-    what was read into a stream, or raise; `ended(reply, received, error)` is called at the end, except for a
-    cancelled restore.
+    turn what was read into a stream, or raise; `ended(reply, received, error)` is called at the end, except
+    for a cancelled restore.
     """
 
     what = "restore"

@@ -1,6 +1,6 @@
-"""The rules that a completed configuration of a consumer has to obey by itself and under its stream.
+"""The rules for a completed consumer configuration, by itself and with its stream's.
 
-They are in the order of nats-server's, because a client hears only of the first that is broken.
+They are in nats-server's order, because a client sees only the first violation.
 
 Not here: other consumers of the stream and what an update may change (config), the subject of the request
 (config_names).
@@ -39,7 +39,7 @@ _WITHOUT_START: Final = {
 
 
 def filters_of(config: ConsumerConfig) -> list[str]:
-    """The subjects that the consumer wants; none: all."""
+    """Return the consumer's filter subjects; none means all."""
     return (
         [*config.filter_subjects, config.filter_subject] if config.filter_subject else config.filter_subjects
     )
@@ -50,7 +50,7 @@ def valid_group_name(group: str) -> bool:
 
 
 def check_values(config: ConsumerConfig, stream: StreamConfig, limits: ConsumerLimits) -> None:
-    """Refuse a configuration that breaks a rule."""
+    """Raise ApiError if the configuration violates a rule."""
     _check_names(config)
     _check_replicas(config, stream)
     _check_redelivery(config)

@@ -1,6 +1,6 @@
-"""A consumer: a place in a stream, what it delivered from there, and who it delivers to.
+"""A consumer: a position in a stream, what it delivered, and its receivers.
 
-Puts the parts together and does what they cannot do without the world: timers, advisories, subjects.
+Combines its parts and does what they cannot do without the world: timers, advisories, subjects.
 
     stream committed ─┐                                    ┌▶ pushing ─┐
     ack, nak, term ───┼▶ consumer ─ feed ─ ledger ─ keeper │           ├▶ outlet
@@ -100,7 +100,7 @@ class Consumer:
     # -- life -------------------------------------------------------------------------------------
 
     def begin(self, start: Start | None = None) -> None:
-        """A new one: find the place to start from, unless it is known."""
+        """Set the start of a new consumer; find it unless it is given."""
         if start is None:
             start = find_start(
                 self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
@@ -110,7 +110,7 @@ class Consumer:
         self.released = self.ledger.floor_sseq
 
     def go_on(self) -> None:
-        """One that was restored: behind what it delivered, with what is left of that."""
+        """Resume a restored consumer: continue after its last delivery and redeliver what is pending."""
         ledger, log = self.ledger, self.stream.log
         if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END:
             # A crash can cost messages that were delivered, or that it was to begin behind.
@@ -135,7 +135,7 @@ class Consumer:
         return self.stream.config.max_msgs_per_subject == 1
 
     def start(self) -> None:
-        """Listen and deliver."""
+        """Subscribe and deliver."""
         self.running = True
         world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
@@ -160,7 +160,7 @@ class Consumer:
         self.inactivity.start()
 
     def stop(self) -> None:
-        """Neither take nor send anything any more."""
+        """Stop receiving and sending."""
         self.running = False
         for handle in self._handles:
             self.world.release(handle)
@@ -177,7 +177,7 @@ class Consumer:
     # -- delivering -------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There may be something to deliver."""
+        """Schedule a delivery, because there may be messages."""
         if not self._awake and self.running:
             self._awake = True
             self.world.call_soon(self._wake_up)
@@ -187,7 +187,7 @@ class Consumer:
         self.pump()
 
     def pump(self) -> None:
-        """Deliver what there is and may go."""
+        """Deliver the messages that exist and may be sent."""
         if not self.running or self.paused or self._read_again is not None:
             return
         if self._pumping:  # it delivers to where it is asked for messages
@@ -208,20 +208,20 @@ class Consumer:
         self.pump()
 
     def hunger(self) -> None:
-        """Everything is delivered: tell me when there is more."""
+        """Mark the consumer as awaiting commit: everything is delivered."""
         self.stream.consumers.hungry.add(self)
 
     def rest(self) -> None:
-        """Nobody wants anything now."""
+        """Stop awaiting commits: no client wants messages now."""
         self.stream.consumers.hungry.discard(self)
 
     def fill(self) -> None:
-        """So much is not acknowledged that nothing more may go out."""
+        """Stop delivering, because `max_ack_pending` is reached."""
         self._full = True
         self.rest()
 
     def delivered(self, now: int) -> None:
-        """The feed sent something."""
+        """Update the state after the feed sent messages."""
         if now < self.last_delivery_ns:
             self.ledger.plan_again(now)  # the clock was set back
         self.last_delivery_ns = now
@@ -233,7 +233,7 @@ class Consumer:
             self.expiry.plan()
 
     def unblock(self) -> None:
-        """Something was settled."""
+        """Continue delivering after a message was settled."""
         self.keeper.touch()
         if self._full:
             self._full = False
@@ -242,7 +242,7 @@ class Consumer:
     # -- what the stream says ---------------------------------------------------------------------
 
     def message_removed(self, sseq: int) -> None:
-        """The stream does not have it any more, though it was not acknowledged."""
+        """Settle a message that the stream removed although it was not acknowledged."""
         entry = self.ledger.pending.get(sseq)
         deliveries = max(self.ledger.deliveries(sseq) - 1, 1)  # as nats-server counts here
         self.ledger.remove(sseq)
@@ -252,13 +252,13 @@ class Consumer:
             self.unblock()
 
     def lost(self, sseqs: set[int]) -> None:
-        """These are not there any more, and nobody needs to be told."""
+        """Settle messages that no longer exist, without advisories."""
         for sseq in sseqs & self.ledger.pending.keys():
             self.ledger.remove(sseq)
             self.last_ack_ns = self.world.steady_ns()
 
     def purged(self, sseq: int) -> None:
-        """Nothing below `sseq` is there any more, and nobody needs to be told."""
+        """Settle everything below `sseq` after a purge, without advisories."""
         pending = len(self.ledger.pending)
         self.ledger.skip_to(sseq)
         if len(self.ledger.pending) < pending:
@@ -273,14 +273,14 @@ class Consumer:
         return self.pauses.left_ns > 0
 
     def pause(self, until: Time | None) -> None:
-        """Deliver nothing until then; None: from now on again."""
+        """Pause deliveries until that time; None resumes them."""
         self.stream.consumers.update(self, paused(self.config, until))
 
     def delete(self) -> None:
         self.stream.consumers.remove(self)
 
     def update(self, config: ConsumerConfig) -> None:
-        """Take over another configuration that was checked."""
+        """Apply another checked configuration."""
         before = self.config
         patterns = self.patterns
         self._take_over(config)
@@ -300,7 +300,7 @@ class Consumer:
         self.wake()
 
     def reset(self, sseq: int | None) -> int:
-        """Begin anew at `sseq`, or at the first message that is not settled; where that is."""
+        """Restart at `sseq`, or at the first message that is not settled; return the sequence."""
         config = self.config
         if not sseq:
             sseq = self.ledger.floor_sseq + 1
@@ -327,16 +327,16 @@ class Consumer:
         return sseq
 
     def unpin(self, group: str) -> None:
-        """Let another client of the group have its turn."""
+        """End the pin of a group, so that another client is served."""
         self.mode.unpin(group)
 
     @property
     def bound(self) -> bool:
-        """Whether somebody listens where it delivers."""
+        """Return True if the deliver subject has a subscriber."""
         return self.mode.active
 
     def largest_message(self) -> int:
-        """What may always go out at once, whatever the rate."""
+        """Return the size that may always be sent at once, whatever the rate."""
         return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
 
     # -- what it is like --------------------------------------------------------------------------
@@ -369,5 +369,5 @@ class Consumer:
 
 @lru_cache(maxsize=256)
 def account_hash(name: str) -> str:
-    """Of an account, as the second form of ack subjects has it."""
+    """Return the account's hash in the second form of ack subjects."""
     return short_hash(name)

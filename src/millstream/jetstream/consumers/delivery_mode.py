@@ -1,4 +1,4 @@
-"""What a consumer needs of its way to deliver: to a subject (push) or on request (pull)."""
+"""The interface of a consumer to its way of delivery: to a subject (push) or on request (pull)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class DeliveryMode(Protocol):
-    """One way to deliver; a consumer has the same one for its whole life."""
+    """One way to deliver; a consumer keeps it for its whole life."""
 
     active: bool  # somebody listens where a push consumer delivers; False for pull consumers
     polled: bool  # no event tells when a client stops using the consumer
@@ -36,10 +36,10 @@ class DeliveryMode(Protocol):
         """Let another client of a priority group have its turn."""
 
     def pump(self) -> None:
-        """Deliver what there is and may go."""
+        """Deliver the messages that exist and may be sent."""
 
     def in_use(self) -> bool:
-        """Return whether a client uses the consumer now."""
+        """Return True if a client uses the consumer now."""
 
     def last_used_ns(self) -> int:
         """Return when a client used the consumer last."""

@@ -1,6 +1,6 @@
-"""When messages that nobody acknowledged go out again, or are given up.
+"""Redeliver or give up messages that were not acknowledged in time.
 
-One timer, for the message that is due first: a message costs nothing while it runs.
+There is one timer, for the message that is due first, so a message costs nothing while it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHORTEST_TIMER_S: Final = 0.001
 
 
 class Expiry:
-    """Of one consumer."""
+    """The ack time-outs of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -34,7 +34,7 @@ class Expiry:
             self._timer = None
 
     def plan(self) -> None:
-        """Something was delivered, or put off."""
+        """Set the timer after a delivery or a delayed nak."""
         if self._timer is not None and not self._ledger.backoff and not self._ledger.has_delayed():
             return
         due = self._ledger.due()
@@ -47,20 +47,20 @@ class Expiry:
         self._timer = world.call_later(delay_s, self._expire)
 
     def plan_again(self) -> None:
-        """Messages wait longer or shorter than they did."""
+        """Recompute the timer after the waiting times changed."""
         self._ledger.plan_again(self._consumer.world.steady_ns())
         self.stop()
         self.plan()
 
     def put_off(self, sseq: int, delay_ns: int) -> None:
-        """Somebody does not want the message now."""
+        """Redeliver a message after a delay."""
         now = self._consumer.world.steady_ns()
         self._ledger.nak_later(sseq, now + min(max(delay_ns, 0), LONGEST_WAIT_NS))
         self._consumer.keeper.touch()
         self.plan()
 
     def give_up(self, sseq: int) -> None:
-        """It was delivered as often as it may."""
+        """Report a message that reached its maximum of deliveries."""
         self._consumer.advisories.max_deliveries(sseq, self._ledger.max_deliver)
         self._consumer.unblock()
 

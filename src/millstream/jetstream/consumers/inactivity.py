@@ -1,4 +1,4 @@
-"""Consumers that nobody uses go away, if their configuration says after how long."""
+"""Delete consumers that nobody uses for the configured time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_JITTER_S: Final = 1.0
 
 
 class Inactivity:
-    """Watches one consumer."""
+    """The inactivity timer of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -31,7 +31,7 @@ class Inactivity:
             self._timer = None
 
     def check(self) -> None:
-        """Something changed that may mean that the consumer is not used any more."""
+        """Start the timer if the consumer may not be used any more."""
         threshold = self._consumer.config.inactive_threshold
         if threshold <= 0:
             self.stop()

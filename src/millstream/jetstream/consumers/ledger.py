@@ -1,15 +1,15 @@
-"""What a consumer delivered and what of it is not settled: pending messages, floors, and what goes out again.
+"""The deliveries of a consumer that are not settled: pending messages, floors, and redeliveries.
 
-A state machine without I/O and without a clock: whoever calls tells the time.  On the path of a message,
-so compiled.  ``states`` has the table of what can happen to one message.
+A state machine without I/O and clock: the caller passes the time.  Compiled, because it is on the path of a
+message.  ``states`` has the table of a single message's states.
 
-Two numbers name a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
-deliveries.  A message keeps the dseq of its first delivery however often it goes out.
+Two numbers identify a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
+deliveries.  A message keeps the dseq of its first delivery however often it is redelivered.
 
-Always true:  floors never fall but by ``reset``;  every message above the floor that was delivered and
-              is not pending is settled;  dseq only rises.
+Always true:  floors only fall by ``reset``;  every delivered message above the floor that is not pending is
+              settled;  dseq only rises.
 Not here:     which message is next in the stream (consumer), who gets it (push, pulls), what survives
-              a crash (journal; ``take_changes`` tells it what is new).
+              a crash (journal; ``take_changes`` returns what is new).
 """
 
 import heapq
@@ -19,7 +19,7 @@ _NEVER = 0
 
 
 class Pending:
-    """A message that was delivered and is not settled."""
+    """A delivered message that is not settled."""
 
     dseq: int  # of its first delivery
     at: int  # when it was delivered last, or was said to be in progress
@@ -30,7 +30,7 @@ class Pending:
 
 
 def _pending(dseq: int, at: int) -> Pending:
-    """Made this way, an object costs no call of ``__init__``."""
+    """Create an entry without the cost of calling ``__init__``."""
     entry = Pending.__new__(Pending)
     entry.dseq = dseq
     entry.at = at
@@ -40,7 +40,7 @@ def _pending(dseq: int, at: int) -> Pending:
 
 
 class Ledger:
-    """Of one consumer."""
+    """The ledger of one consumer."""
 
     def __init__(self) -> None:
         self.delivered_dseq = 0
@@ -66,7 +66,7 @@ class Ledger:
     # -- delivering -------------------------------------------------------------------------------
 
     def deliver(self, sseq: int, now: int) -> None:
-        """A message goes out for the first time and waits for an ack."""
+        """Record the first delivery of a message that needs an ack."""
         self.delivered_dseq += 1
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
@@ -81,7 +81,7 @@ class Ledger:
             self._plan(sseq, entry, now + self._wait_of(sseq))
 
     def deliver_settled(self, sseq: int) -> None:
-        """A message goes out and nobody is to acknowledge it."""
+        """Record the delivery of a message that needs no ack."""
         self.delivered_dseq += 1
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
@@ -90,7 +90,7 @@ class Ledger:
         self.changed = True
 
     def deliver_again(self, sseq: int, now: int) -> None:
-        """What ``next_again`` gave goes out."""
+        """Record the redelivery of the message from ``next_again``."""
         entry = self.pending[sseq]
         self.delivered_dseq += 1
         extra = self.redelivered.get(sseq, 0) + 1
@@ -104,13 +104,13 @@ class Ledger:
             self._plan(sseq, entry, now + self._wait_of(sseq))
 
     def deliveries(self, sseq: int) -> int:
-        """How often a message that is pending was delivered."""
+        """Return how often a pending message was delivered."""
         return self.redelivered.get(sseq, 0) + 1
 
     # -- what goes out again ----------------------------------------------------------------------
 
     def next_again(self) -> int:
-        """The message that waits longest to be delivered again, or 0; it keeps waiting."""
+        """Return the message that waits longest for redelivery, or 0; it keeps waiting."""
         while self._queue:
             sseq = self._queue[0]
             entry = self.pending.get(sseq)
@@ -120,12 +120,12 @@ class Ledger:
         return 0
 
     def pop_again(self) -> None:
-        """``next_again`` is taken."""
+        """Take the message from ``next_again`` off the queue."""
         assert self._queue is not None
         self._queue.popleft()
 
     def _put_last(self, sseq: int, entry: Pending) -> None:
-        """Its `at` changed, and is the order; the journal must know of everything behind what is new."""
+        """Move an entry to the end, as its `at` changed, and mark it as new to the journal."""
         del self.pending[sseq]
         self.pending[sseq] = entry
         entry.kept = False
@@ -140,17 +140,17 @@ class Ledger:
         self._queue.append(sseq)
 
     def _unqueue(self, entry: Pending) -> None:
-        """Its place in the queue is out of date."""
+        """Mark an entry's place in the queue as invalid."""
         if entry.queued:
             entry.queued = False
             self.waiting_again -= 1
 
     def queue_all(self, now: int) -> list[int]:
-        """Deliver everything pending again; what may not be is given up and returned."""
+        """Redeliver everything pending; give up and return what may not be redelivered."""
         return self._queue_those(sorted(self.pending), now)
 
     def expire(self, now: int) -> list[int]:
-        """Queue what was not acknowledged in time; what was delivered often enough is returned instead."""
+        """Queue messages not acknowledged in time; return those that reached their maximum of deliveries."""
         late = []
         if not self.backoff and self.ack_wait > 0:
             limit = now - self.ack_wait
@@ -186,17 +186,17 @@ class Ledger:
         return given_up
 
     def spent(self, sseq: int) -> bool:
-        """Whether a message may not be delivered any more."""
+        """Return True if a message may not be delivered again."""
         return 0 < self.max_deliver <= self.deliveries(sseq)
 
     def give_up(self, sseq: int) -> None:
-        """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
+        """Drop the message from `pending`, but keep its delivery count until the stream removes it."""
         self.redelivered[sseq] = self.deliveries(sseq)
         self._counted[sseq] = None
         self._settled(sseq, self.pending.pop(sseq))
 
     def due(self) -> int:
-        """When ``expire`` has something to do, in ns; 0: never, as it looks now."""
+        """Return when ``expire`` next has something to do, in ns; 0: never, as it is now."""
         earliest = self._later[0][0] if self._later else _NEVER
         if not self.backoff and self.ack_wait > 0:
             for entry in self.pending.values():
@@ -208,13 +208,13 @@ class Ledger:
         return earliest
 
     def has_delayed(self) -> bool:
-        """Whether a message may be due before the others."""
+        """Return True if a message may be due before the others."""
         return len(self._later) > 0
 
     def plan_again(self, now: int) -> None:
-        """The waiting times changed, or the clock, or it was restored: see to the order of `pending`.
+        """Give messages their own due times where the order of `pending` is not that of their times.
 
-        What was delivered last after something behind it, or will be, is given a time of its own.
+        Called after the waiting times or the clock changed, and after a restart.
         """
         self._later.clear()
         latest = now
@@ -229,7 +229,7 @@ class Ledger:
                 latest = entry.at
 
     def _wait_of(self, sseq: int) -> int:
-        """How long to wait for the ack of a message."""
+        """Return how long to wait for the ack of a message."""
         if not self.backoff:
             return self.ack_wait
         wait: int = self.backoff[min(self.redelivered.get(sseq, 0), len(self.backoff) - 1)]
@@ -242,7 +242,7 @@ class Ledger:
     # -- what clients say -------------------------------------------------------------------------
 
     def ack(self, sseq: int) -> bool:
-        """Settle one message; False if it was not pending."""
+        """Settle one message; return False if it was not pending."""
         entry = self.pending.pop(sseq, None)
         if entry is not None:
             self._settled(sseq, entry)
@@ -251,16 +251,16 @@ class Ledger:
         return entry is not None
 
     def ack_all(self, sseq: int, dseq: int) -> list[int]:
-        """Settle everything up to a message; what was pending of it."""
+        """Settle everything up to a message; return what was pending of it."""
         if dseq <= self.floor_dseq or sseq <= self.floor_sseq:
             return []
         return self.ack_some(sseq, dseq, len(self.order or ()))
 
     def ack_some(self, sseq: int, dseq: int, most: int) -> list[int]:
-        """Do a part of ``ack_all``: settle the first messages, at most so many; what was pending of them.
+        """Settle the first `most` messages of ``ack_all``; return what was pending of them.
 
-        To be called until ``has_unsettled`` says that it is done.  In between it is as if the client had
-        acknowledged fewer.
+        Call it until ``has_unsettled`` is False.  In between, the state is as if the client had acknowledged
+        fewer.
         """
         settled: list[int] = []
         left = most
@@ -286,12 +286,12 @@ class Ledger:
         return settled
 
     def has_unsettled(self, sseq: int) -> bool:
-        """Tell whether messages up to `sseq` were delivered that ``ack_some`` has not looked at."""
+        """Return True if there are deliveries up to `sseq` that ``ack_some`` has not processed."""
         order = self.order
         return order is not None and len(order) > 0 and order[0] <= sseq
 
     def progress(self, sseq: int, now: int) -> None:
-        """A client still works on it."""
+        """Restart the ack wait of a message that a client still works on."""
         entry = self.pending.get(sseq)
         if entry is None or entry.queued:
             return
@@ -302,17 +302,17 @@ class Ledger:
             self._plan(sseq, entry, now + self._wait_of(sseq))
 
     def may_nak(self, sseq: int, dseq: int) -> bool:
-        """Whether a client can refuse this delivery: it is pending, and not from before the floor."""
+        """Return True if a client can nak this delivery: it is pending and above the floor."""
         return self.floor_dseq < dseq <= self.delivered_dseq and sseq in self.pending
 
     def nak(self, sseq: int) -> None:
-        """Deliver it again as soon as possible."""
+        """Redeliver a message as soon as possible."""
         entry = self.pending[sseq]
         if not entry.queued:
             self._enqueue(sseq, entry)
 
     def nak_later(self, sseq: int, due: int) -> None:
-        """Deliver it again at a time."""
+        """Redeliver a message at a time."""
         entry = self.pending[sseq]
         self._unqueue(entry)
         entry.at = due - self._wait_of(sseq)  # so that it is due then after a restart, too
@@ -323,7 +323,7 @@ class Ledger:
         self._plan(sseq, entry, due)
 
     def _settled(self, sseq: int, entry: Pending) -> None:
-        """It left the pending ones."""
+        """Update floors and changes after an entry left `pending`."""
         self._unqueue(entry)
         if entry.known:
             self._gone.append(sseq)
@@ -339,7 +339,7 @@ class Ledger:
             self._raise_floor(entry.dseq, sseq)
 
     def _raise_floor(self, dseq: int, sseq: int) -> None:
-        """To just below the next one pending."""
+        """Raise the floor to just below the next pending message."""
         order = self.order
         while order and order[0] not in self.pending:
             order.popleft()
@@ -361,11 +361,11 @@ class Ledger:
     # -- what the stream says ---------------------------------------------------------------------
 
     def remove(self, sseq: int) -> bool:
-        """The stream does not have it any more; True if it was pending."""
+        """Settle a message that the stream removed; return True if it was pending."""
         return self.ack(sseq)
 
     def remove_below(self, sseq: int) -> list[int]:
-        """The stream begins at `sseq` now; what was pending below."""
+        """Return the pending messages below `sseq`, where the stream now begins."""
         if not self.pending and not self.redelivered:
             return []
         for each in [each for each in self.redelivered if each < sseq and each not in self.pending]:
@@ -373,7 +373,7 @@ class Ledger:
         return sorted([each for each in self.pending if each < sseq])
 
     def skip_to(self, sseq: int) -> None:
-        """Nothing below `sseq` will ever be delivered: a purge."""
+        """Settle everything below `sseq`, which will never be delivered: a purge."""
         for each in [each for each in self.pending if each < sseq]:
             entry = self.pending.pop(each)
             self._unqueue(entry)
@@ -395,7 +395,7 @@ class Ledger:
         self.changed = True
 
     def forget_above(self, sseq: int) -> None:
-        """The stream lost what lay above `sseq`, and uses the numbers again."""
+        """Forget everything above `sseq`, which the stream lost and whose sequences it uses again."""
         for each in [each for each in self.pending if each > sseq]:
             self._settled(each, self.pending.pop(each))
         for each in [each for each in self.redelivered if each > sseq]:
@@ -405,7 +405,7 @@ class Ledger:
         self.resets += 1
 
     def reset(self, sseq: int) -> None:
-        """Begin anew before `sseq`; deliveries are counted from one."""
+        """Start again before `sseq`; deliveries are counted from one."""
         self.resets += 1
         self.delivered_dseq = self.floor_dseq = 0
         self.delivered_sseq = self.floor_sseq = sseq - 1
@@ -421,7 +421,7 @@ class Ledger:
         self.changed = True
 
     def needs(self, sseq: int, next_sseq: int) -> bool:
-        """Whether a message that this consumer wants must stay in a stream that keeps what is of interest."""
+        """Return True if a wanted message must stay in a stream with interest retention."""
         if sseq > self.floor_sseq and (sseq >= next_sseq or sseq in self.pending):
             return True
         return sseq in self.redelivered  # given up: it stays for somebody to look at
@@ -429,7 +429,7 @@ class Ledger:
     # -- what survives ----------------------------------------------------------------------------
 
     def take_changes(self) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
-        """Pending ones, new or moved (sseq, dseq, at); settled ones; (sseq, deliveries after the first)."""
+        """Return pending messages, new or moved (sseq, dseq, at); settled ones; (sseq, redeliveries)."""
         fresh = []
         for sseq in reversed(self.pending):  # what is new is at the end
             entry = self.pending[sseq]
@@ -457,7 +457,7 @@ class Ledger:
         delivered: tuple[int, int],
         floor: tuple[int, int],
     ) -> None:
-        """As it was: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
+        """Restore a state: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
         self.delivered_dseq, self.delivered_sseq = delivered
         self.floor_dseq, self.floor_sseq = floor
         self.redelivered = dict(redelivered)

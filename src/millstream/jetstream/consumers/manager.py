@@ -1,8 +1,7 @@
-"""All consumers of one stream: made, found, told about the stream, kept on disk, and let go.
+"""All consumers of one stream: create, find, notify, keep on disk, and delete them.
 
-Looks like a mapping from names to consumers.  A stream without consumers costs nothing, and so does a
-consumer that waits for nothing: only the *hungry* ones, which have delivered everything and want more,
-hear about a commit.
+A mapping from names to consumers.  A stream without consumers costs nothing, and neither does a consumer that
+does not wait: only those *awaiting commit* are notified of one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is
 
 
 class ConsumerManager(Mapping[str, Consumer]):
-    """Of one stream."""
+    """The consumers of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -65,7 +64,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- making and ending ------------------------------------------------------------------------
 
     def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
-        """Start a consumer with a configuration that was checked; see ``after_outcome``.
+        """Start a consumer with a checked configuration; see ``after_outcome``.
 
         `start` is what ``find_lasts`` returned in the same step.
         """
@@ -78,7 +77,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         return consumer
 
     def find_lasts(self, patterns: tuple[bytes, ...]) -> Pieces[Start]:
-        """Find where a consumer starts that begins with the last message of each subject."""
+        """Find the start of a consumer that begins with the last message of each subject."""
         lasts = LastOfEach(self.stream.log, patterns)
         self._gathering.append(lasts)
         self._listen()
@@ -89,12 +88,12 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._listen()
 
     def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Another configuration that was checked; see ``after_outcome``."""
+        """Apply another checked configuration; see ``after_outcome``."""
         consumer.update(config)
         consumer.keeper.configure(config, consumer.created_ns)
 
     def remove(self, consumer: Consumer) -> None:
-        """End a consumer; see ``after_outcome``."""
+        """Delete a consumer; see ``after_outcome``."""
         self._let_go(consumer)
         consumer.mode.deleted()
         consumer.keeper.delete()
@@ -103,7 +102,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.checkpoint_if_due()
 
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        """Call back when everything done so far is durable, or when a commit failed."""
         if self.journal is None:
             callback(None)
         else:
@@ -126,7 +125,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.counted += change * counts(config)
 
     def _listen(self) -> None:
-        """Have the log note what is removed, if anybody has to be told."""
+        """Make the log record removals if a consumer must be notified of them."""
         log = self.stream.log
         if not self._by_name and not self._gathering:
             log.gone = None
@@ -144,7 +143,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- on disk ----------------------------------------------------------------------------------
 
     def recover(self, journal: Journal) -> None:
-        """Start the consumers that the journal knows, as they were."""
+        """Restore the consumers in the journal."""
         self.journal = journal
         for name, found in journal.recover().items():
             if not valid_name(name):
@@ -169,7 +168,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def put_back(
         self, name: str, config: ConsumerConfig, created_ns: int, state: ConsumerState | None
     ) -> None:
-        """A consumer of a stream that is restored, as it was; None: it begins.  ``all_are_back`` follows."""
+        """Restore a consumer of a restored stream; None: it starts.  ``all_are_back`` follows."""
         consumer = Consumer(self.stream, name, config, created_ns)
         consumer.keeper = self._keeper_of(consumer)
         if state is None:
@@ -187,16 +186,16 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.go_on()
 
     def all_are_back(self) -> None:
-        """See ``put_back``; ``start`` follows."""
+        """Finish a series of ``put_back``; ``start`` follows."""
         self.interest.recovered()
 
     def start(self) -> None:
-        """After ``recover``."""
+        """Start all consumers, after ``recover``."""
         for consumer in self._by_name.values():
             consumer.start()
 
     def stop(self) -> None:
-        """The server stops: everybody is told, and everything is written."""
+        """Stop all consumers: notify their clients, and write everything."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -209,7 +208,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.journal = None
 
     def abandon(self) -> None:
-        """The stream is deleted, and all consumers with it."""
+        """Delete all consumers together with their stream."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -224,7 +223,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.journal = None
 
     def forget(self) -> None:
-        """The stream was not restored after all: nobody ever knew them."""
+        """Drop all consumers of a stream whose restore failed; no client knows them."""
         self.interest.stop()
         self.stream.account.consumers -= self.count
         self.count = self.counted = 0
@@ -266,7 +265,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- what the stream says ---------------------------------------------------------------------
 
     def committed(self) -> None:
-        """There are new messages, or some are gone."""
+        """Notify consumers of new and removed messages."""
         gone = self.stream.log.gone
         if gone:
             self.stream.log.gone = []
@@ -291,20 +290,20 @@ class ConsumerManager(Mapping[str, Consumer]):
                     consumer.message_removed(sseq)
 
     def retention_changed(self) -> None:
-        """The stream keeps messages for other reasons than before."""
+        """Apply a changed retention of the stream."""
         for consumer in self._by_name.values():
             consumer.acknowledging.configure()
         self.interest.retention_changed()
 
     def take_gone(self) -> list[int]:
-        """What left the stream since it was asked for; nobody else will be told."""
+        """Return the messages removed since the last call; consumers are not notified of them."""
         log = self.stream.log
         gone, log.gone = log.gone or [], None
         self._listen()
         return gone
 
     def purged(self, subject: bytes | None, gone: list[int]) -> Pieces[None]:
-        """A purge took `gone` away: nobody is told about those that were not acknowledged."""
+        """Notify consumers of a purge; there are no advisories for unacknowledged messages."""
         log, lost = self.stream.log, set(gone)
         left = -1  # unknown
         for lasts in self._gathering:

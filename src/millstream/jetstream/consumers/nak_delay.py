@@ -1,4 +1,4 @@
-"""How long to wait before a refused message is delivered again: `-NAK {"delay": 5000000000}` or `-NAK 5s`."""
+"""Parse the delay before a redelivery: `-NAK {"delay": 5000000000}` or `-NAK 5s`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.jsapi.requests import NakOptions
 
 
 def delay_of(argument: bytes) -> int | None:
-    """In ns; None if the message is to go out again at once, also because nobody understands when."""
+    """Return the delay in ns; None for a redelivery at once, also if the delay is invalid."""
     text = argument.strip()
     if not text:
         return None

@@ -27,7 +27,7 @@ _PIN_ID: Final = names.PIN_ID.encode()
 
 
 class PullDelivery:
-    """How a pull consumer delivers."""
+    """The delivery of a pull consumer."""
 
     active = False
     polled = True  # a request may end without a word
@@ -46,14 +46,14 @@ class PullDelivery:
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
     def configure(self, before: ConsumerConfig) -> None:
-        """Follow the consumer's configuration."""
+        """Apply the consumer's configuration."""
         self.waiting.configure(self._consumer.config)
         self._pins = self._consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
         if not self._pins:
             self._consumer.delivery.extra_header = b""
 
     def start(self) -> None:
-        """Nothing happens before somebody asks."""
+        """Prepare the pace; nothing is delivered before a request."""
         if self._consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
             self._pace = OriginalPace(self._consumer.stream.log.last_seq)
 
@@ -74,7 +74,7 @@ class PullDelivery:
     # -- requests ---------------------------------------------------------------------------------
 
     def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
-        """A request came."""
+        """Handle a pull request."""
         if not reply:
             return
         consumer = self._consumer
@@ -94,7 +94,7 @@ class PullDelivery:
         self._consumer.wake()
 
     def in_use(self) -> bool:
-        """Return whether somebody waits for messages, or still has some to acknowledge."""
+        """Return True if a client waits for messages, or still has some to acknowledge."""
         now = self._world.steady_ns()
         return self.waiting.num_waiting(now) > 0 or self._consumer.ledger.due() > now
 
@@ -110,7 +110,7 @@ class PullDelivery:
     # -- delivering -------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Serve those who wait."""
+        """Serve the waiting requests."""
         consumer, waiting = self._consumer, self.waiting
         if not waiting.count or self._pause is not None:
             return
@@ -183,7 +183,7 @@ class PullDelivery:
         return stopped
 
     def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
-        """TOO_BIG: for the request.  What is too big for one turn goes by itself."""
+        """Send messages to a request; return TOO_BIG if the next does not fit it."""
         feed = self._consumer.feed
         own_most = request.bytes_left if request.bytes_left > 0 else _UNBOUNDED
         if own_most <= most_bytes:
@@ -194,7 +194,7 @@ class PullDelivery:
         return stops.DONE if feed.sent else feed.send(outlet, 1, own_most, now)
 
     def _settle(self, stopped: int, now: int) -> None:
-        """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""
+        """End the turn: end requests that do not wait, and set timers for those that do."""
         consumer, waiting = self._consumer, self.waiting
         dseq, sseq = consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1
         goes_on = stopped in (stops.DONE, stops.TIRED)
@@ -219,7 +219,7 @@ class PullDelivery:
         self._consumer.pump()
 
     def _look_again(self) -> None:
-        """Somebody who is behind may catch up, and nobody tells."""
+        """Poll the slow receiver: no event fires when its socket drains."""
         if self._look is None:
             self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
 
@@ -236,7 +236,7 @@ class PullDelivery:
         return outlet
 
     def tell(self) -> None:
-        """Send what the queue has to say."""
+        """Send the statuses and advisories that the queue has collected."""
         waiting = self.waiting
         if waiting.statuses:
             statuses, waiting.statuses = waiting.statuses, []

@@ -1,6 +1,6 @@
-"""Delivery to a subject: whoever listens there gets messages as fast as it, or a rule, allows.
+"""Delivery to a subject: subscribers get messages as fast as they, or a limit, allow.
 
-Starts when somebody listens and stops when nobody does.  Heartbeats tell that the consumer is alive while
+Starts with the first subscriber and stops with the last.  Heartbeats show that the consumer is alive while
 there is nothing to deliver.
 """
 
@@ -33,7 +33,7 @@ _STALLED: Final = names.CONSUMER_STALLED.encode()
 
 
 class PushDelivery:
-    """How a push consumer delivers."""
+    """The delivery of a push consumer."""
 
     polled = False
 
@@ -52,7 +52,7 @@ class PushDelivery:
         self._follow()
 
     def _follow(self) -> None:
-        """Take over what the consumer's configuration says."""
+        """Apply the consumer's configuration."""
         config = self._consumer.config
         self._subject = config.deliver_subject.encode()
         self._outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
@@ -88,12 +88,12 @@ class PushDelivery:
         self.active = False
 
     def deleted(self) -> None:
-        """Nobody is told: the heartbeats stop."""
+        """Do nothing: clients notice that the heartbeats stop."""
 
     def shut_down(self) -> None: ...
 
     def configure(self, before: ConsumerConfig) -> None:
-        """Deliver elsewhere, to others or at another rate, if the configuration says so."""
+        """Change subject, group or rate if the configuration changed."""
         consumer, config = self._consumer, self._consumer.config
         if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
             config.deliver_subject,
@@ -146,7 +146,7 @@ class PushDelivery:
     # -- delivering -------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver what there is and may go."""
+        """Deliver the messages that exist and may be sent."""
         consumer = self._consumer
         if not self.active:
             return
@@ -171,7 +171,7 @@ class PushDelivery:
             consumer.wake()
 
     def _run(self, now: int) -> int:
-        """DONE: there may be more, but it is the others' turn, or a timer's, or the client's."""
+        """Send messages; return why it stopped.  DONE: others, a timer or the client come first."""
         consumer = self._consumer
         feed = consumer.feed
         left = _MESSAGES_AT_ONCE
@@ -237,7 +237,7 @@ class PushDelivery:
         return b"$JS.FC.%b.%b." % (consumer.stream.name.encode(), consumer.name.encode())
 
     def _must_ask_for_acks(self) -> bool:
-        """Where answers are the acks: when nothing more may go out without one."""
+        """Return True if flow control responses are the acks, and nothing may be sent without one."""
         consumer = self._consumer
         return (
             self._window is not None
@@ -267,7 +267,7 @@ class PushDelivery:
         self._heartbeat = self._world.call_later(wait_ns / _NS, self._beat)
 
     def _beat(self) -> None:
-        """Costs nothing for a message: whether one went out is looked at when the time is over."""
+        """Send a heartbeat if nothing was sent for the interval; checked when the timer fires."""
         quiet_ns = self._world.steady_ns() - self._last_sent_ns
         if quiet_ns < self._heartbeat_ns:
             self._plan_heartbeat(self._heartbeat_ns - quiet_ns)

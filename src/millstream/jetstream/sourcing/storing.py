@@ -82,7 +82,7 @@ def _without(block: bytes, *prefixes: bytes) -> bytes:
 
 
 def _prepare(stream: Stream, message: Incoming) -> None:
-    """Read what the headers say, and check the limits; ApiError if the message cannot be stored now."""
+    """Read the headers and check the limits; raise ApiError if the message cannot be stored now."""
     config = stream.config
     if message.block:
         message.message_id = message.message_id or headers.find(message.block, _MSG_ID) or b""

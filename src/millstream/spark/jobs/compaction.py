@@ -45,8 +45,7 @@ def compact(
     """Merge every partition with at least `least_folders` folders smaller than `large_bytes`.
 
     The caller excludes other writers (`ParquetTable.writing`).  `at` is called when a partition's new folder
-    is
-    ``prepared`` and when it is ``exchanged``.
+    is ``prepared`` and when it is ``exchanged``.
     """
     files = table.files
     if not isinstance(files, LocalFiles):

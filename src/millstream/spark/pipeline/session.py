@@ -64,8 +64,7 @@ def make_session(
     """Start Spark, or raise JavaMissing.
 
     Python functions of the file may be imported from the folder `modules`.  `log` receives Spark's output,
-    which
-    otherwise goes to ours.
+    which otherwise goes to ours.
     """
     settings = session_settings(pipeline, master, os.cpu_count() or 2)
     use_this_python(settings["spark.master"])
@@ -97,8 +96,7 @@ def python_environment(master: str) -> dict[str, str]:
     """Return the environment variables that name this Python to Spark.
 
     Workers on this machine run it through `worker_python`, which starts in a third of the time.  Spark uses
-    the
-    driver's Python for data sources that it finds by itself.
+    the driver's Python for data sources that it finds by itself.
     """
     ours = (
         master.startswith("local") and "SPARK_HOME" not in os.environ and os.access(_WORKER_PYTHON, os.X_OK)
