@@ -28,6 +28,7 @@ COMPILED_MODULES: Final = (
     "millstream.base.heap",
     "millstream.base.untracked",
     "millstream.base.wide_map",
+    "millstream.base.paged_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
     "millstream.protocol.parser",
