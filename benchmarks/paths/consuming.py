@@ -224,7 +224,7 @@ def interest(run: Run) -> None:
 def many_consumers(run: Run) -> None:
     """So many durables of one stream, each with a subject of its own."""
     client = run.client()
-    client.stream("S", "s.>")
+    client.stream("S", "s.>", max_consumers=100_000)
     frames = [
         request(
             f"$JS.API.CONSUMER.DURABLE.CREATE.S.C{number}",
@@ -270,7 +270,7 @@ def many_consumers(run: Run) -> None:
 def all_see_all(run: Run) -> None:
     """So many pull consumers without a filter, of which few pull."""
     client = run.client()
-    client.stream("S", "s.>")
+    client.stream("S", "s.>", max_consumers=100_000)
     for number in range(run.size):
         client.consumer("S", f"C{number}", mem_storage=True)
     with run.timed("publish beside them", _SOME):
@@ -351,7 +351,7 @@ def consumer_restart(run: Run) -> None:
     run.restart("restart after a kill", kill=True)
     run.restart("restart after a stop")
     client = run.client()
-    with run.timed("ack after it", run.size // 2):
-        client.send(acks(replies[1::2]))
+    with run.timed("ack after it", run.size):
+        client.send(acks(replies))
         while client.ask("CONSUMER.INFO.S.C")["num_ack_pending"]:
             pass

@@ -189,7 +189,7 @@ def lists(run: Run) -> None:
     """Names and lists of streams and consumers."""
     client = run.client()
     for number in range(20):
-        client.stream(f"S{number}", f"s{number}.>", storage="memory")
+        client.stream(f"S{number}", f"s{number}.>", storage="memory", max_consumers=100_000)
     frames = [
         request(
             f"$JS.API.CONSUMER.CREATE.S0.C{number}",

@@ -29,6 +29,7 @@ COMPILED_MODULES: Final = (
     "millstream.base.wide_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
+    "millstream.protocol.headers",
     "millstream.protocol.parser",
     "millstream.protocol.outbuf",
     "millstream.protocol.replies",

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.decimals import BEYOND, read_whole
-from millstream.jetstream import ttl
+from millstream.jetstream import reading, ttl
 from millstream.jetstream.batch import BATCH_ID
 from millstream.jetstream.counter import increment_of
 from millstream.jetstream.fast_batch import SUFFIX
@@ -25,7 +25,6 @@ from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millstream.protocol import headers
 from millstream.store.errors import StoreError, client_text
-from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
@@ -148,7 +147,7 @@ class Publishing:
         expected = headers.find(block, _EXPECTED_LAST_SUBJECT_SEQUENCE)
         other = headers.find(block, _EXPECTED_SUBJECT)
         if expected:
-            last = self._last_of(other or message.subject)
+            last = reading.last_of(stream.log, other or message.subject)
             if _number(expected) != last:
                 raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last, of_subject=_text(expected))
         elif other:
@@ -156,12 +155,6 @@ class Publishing:
         expected = headers.find(block, _EXPECTED_LAST_SEQUENCE)
         if expected and _number(expected) != stream.log.last_seq:
             raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq, of_stream=_text(expected))
-
-    def _last_of(self, subject: bytes) -> int:
-        log = self._stream.log
-        if is_literal(subject):
-            return log.last_of(subject)
-        return max((log.last_of(found) for found, _ in log.index.match(subject)), default=0)
 
     def check_last_id(self, block: bytes) -> None:
         """ApiError if the last message should have another id."""
