@@ -31,6 +31,7 @@ COMPILED_MODULES: Final = (
     "millstream.base.paged_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
+    "millstream.protocol.headers",
     "millstream.protocol.parser",
     "millstream.protocol.outbuf",
     "millstream.protocol.replies",
