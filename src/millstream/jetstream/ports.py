@@ -17,7 +17,7 @@ from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
-from millstream.store.commit import Journaled
+from millstream.store.journal_batch import JournalBatch
 from millstream.store.record import RecordBuffer
 
 
@@ -66,10 +66,6 @@ class CommitJob(Protocol):
         """With error numbers; 0 if it went well."""
 
     @property
-    def follows(self) -> bool:
-        """Tell whether it gathered while the last commit of the same log was under way."""
-
-    @property
     def journal_key(self) -> bytes:
         """What the commit journal calls the log; empty if the commit has to go another way."""
 
@@ -77,8 +73,11 @@ class CommitJob(Protocol):
     def size(self) -> int:
         """Bytes to be written."""
 
-    def begin_journaled(self) -> Journaled | None:
-        """What the commit journal is to write; None if the commit has to go another way."""
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        """Add the records to a batch of the commit journal, which is on the disk with this number.
+
+        False if the commit has to go another way.
+        """
 
     def turned_down(self) -> None:
         """The commit journal does not write it after all, or could not: ``run`` follows."""
@@ -165,6 +164,10 @@ class World(Protocol):
 
     @property
     def journal(self) -> JournalOfCommits: ...
+
+    @property
+    def publisher(self) -> int:
+        """The number of the client that is served; if none is, of the last one."""
 
     def hold_publisher(self) -> None:
         """Take nothing more from the client whose message this is, until ``release_publishers``."""

@@ -158,6 +158,13 @@ class LogWriting(LogReading):
     @property
     def uncommitted(self) -> bool:
         """There is something for the next commit."""
+        return self.has_uncommitted()
+
+    def has_uncommitted(self) -> bool:
+        """Tell whether there is something for the next commit."""
+        active = self._active
+        if active is not None and active.pending.size:
+            return True
         return bool(
             self._removing
             or self._erasing
@@ -167,13 +174,15 @@ class LogWriting(LogReading):
             or self._doubt
             or self._tidying
             or self._work.jobs
-            or (self._active is not None and self._active.pending.size)
         )
 
     def unwritten(self) -> int:
         """Return how many bytes of records are not in a file yet, or are being written there."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             size = segment.pending.size
             if segment.writing is not None:
                 size += segment.writing.size
@@ -185,20 +194,23 @@ class LogWriting(LogReading):
     def gathered(self) -> int:
         """Return how many bytes of records wait for the next commit."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             if segment.pending.size == 0:
                 break
             total += segment.pending.size
         return total
 
-    def begin_commit(self, *, flush: bool = False) -> Commit | None:
+    def begin_commit(self, flush: bool = False) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way.
 
         `flush`: what earlier commits only wrote, or could not tidy up, is reason enough.
         """
         if self._commit is not None or self._active is None:
             return None
-        if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
+        if not self.has_uncommitted() and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
         removes = bool(self._removing or self._erasing or self._floor)
         if removes:
@@ -206,10 +218,12 @@ class LogWriting(LogReading):
         changed = self._changed()
         work, self._work = self._work, self._spare_work or Work()
         self._spare_work = None
-        work.unsynced = [each for each in work.unsynced if each not in changed]
-        work.doomed += self._doomed
+        if work.unsynced:
+            work.unsynced = [each for each in work.unsynced if each not in changed]
+        if self._doomed:
+            work.doomed += self._doomed
+            self._doomed = []
         work.folder_changed = work.folder_changed or self._renamed
-        self._doomed = []
         self._renamed = False
         self._doubt = False
         self._tidying = False
@@ -221,13 +235,13 @@ class LogWriting(LogReading):
 
     def _changed(self) -> list[Segment]:
         """Segments with something to write: always the last ones."""
-        changed: list[Segment] = []
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            segment = self.segments[at - 1]
             if segment.pending.size == 0:
                 break
-            changed.append(segment)
-        changed.reverse()
-        return changed
+            at -= 1
+        return self.segments[at:]
 
     def end_commit(self, commit: Commit) -> None:
         """The commit's ``run`` returned."""
@@ -251,7 +265,8 @@ class LogWriting(LogReading):
                 doomed=[] if commit.removed else work.doomed,
             )
         elif not commit.synced:
-            work.unsynced += [segment for segment, _ in commit.parts]
+            for segment, _ in commit.parts:
+                work.unsynced.append(segment)
         self._finish(commit, work)
 
     def _close_later(self, segments: Sequence[Segment]) -> None:

@@ -100,6 +100,7 @@ class FakeWorld:
         self.deaf: set[bytes] = set()  # subjects that nobody listens on
         self.behind: set[bytes] = set()  # subjects whose listener does not keep up
         self.journal = NoJournal()
+        self.publisher = 1  # the client whose message is sent
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024
