@@ -77,6 +77,10 @@ class AccountWorld:
     def journal(self) -> JournalOfCommits:
         return self._workers.journal
 
+    @property
+    def publisher(self) -> int:
+        return self._broker.tick.reader
+
     def hold_publisher(self) -> None:
         self._broker.tick.crowded = self._broker.tick.flooded = True
 
