@@ -245,7 +245,8 @@ class Broker:
         """Start a connection whose transport is ready (and encrypted, if required)."""
         session = connection.session
         transport = connection.transport
-        transport.set_write_buffer_limits(high=0)
+        # Not 0: uvloop's TLS transport compares with `>=` and would call an empty buffer full.
+        transport.set_write_buffer_limits(high=1, low=0)
         self.total_connections += 1
         greeting = self.greeting(connection, transport.get_extra_info("peername"))
         self._note_tls(session, transport)

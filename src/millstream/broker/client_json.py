@@ -11,7 +11,7 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.json_text import Kind, Value, read_one
+from millstream.golang.json import Kind, Value, read_one
 
 
 class BadJson(MillstreamError):

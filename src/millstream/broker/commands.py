@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 from millstream.protocol.parser import Op
 from millstream.subjects.match import is_one_word

@@ -72,7 +72,7 @@ class Tick:
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
         self.switches = 0  # how often another client was read from than before
-        self._reader = 0  # the client that was read from last
+        self.reader = 0  # the client that was read from last
         self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
         self.counts = False  # the round will be counted when this one has ended
 
@@ -83,8 +83,8 @@ class Tick:
 
     def reads(self, cid: int) -> None:
         """Record which client is read from."""
-        if cid != self._reader:
-            self._reader = cid
+        if cid != self.reader:
+            self.reader = cid
             self.switches += 1
 
     def borrow(self, connection: "Connection") -> OutBuffer:

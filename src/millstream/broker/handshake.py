@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.broker.auth import Authenticator, Candidate, Credentials, Identity
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
@@ -28,6 +27,7 @@ from millstream.broker.permissions import PermissionSet
 from millstream.broker.session import ConnectOptions
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
 from millstream.broker.tracing import Tracer
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
 if TYPE_CHECKING:

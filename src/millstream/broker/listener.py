@@ -57,8 +57,10 @@ def bind(host: str, port: int, purpose: str, change: str) -> list[socket.socket]
 def _bind(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     wildcard = host in ("", "0.0.0.0", "::")
+    # Of a host that is text, Python imports the rules for foreign letters first.
+    name = host.encode() if host.isascii() else host
     addresses = socket.getaddrinfo(
-        None if wildcard else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        None if wildcard else name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     if wildcard:  # one dual-stack socket, as the reference has it
         addresses.sort(key=lambda entry: entry[0] != socket.AF_INET6)

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.base.rarely import Rarely
 from millstream.broker.auth import Identity
+from millstream.golang.quote import quoted
 
 _log = logging.getLogger("millstream.broker")
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.base.quoting import quoted
 from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.auth import Authenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
 if TYPE_CHECKING:

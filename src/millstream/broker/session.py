@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.base.rarely import Sparingly
 from millstream.broker.auth import Identity
 from millstream.broker.client_json import read_object
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType
+from millstream.golang.quote import quoted
 
 _log = logging.getLogger("millstream.broker")
 

@@ -8,13 +8,13 @@ in the connection's map and one in the tree of its subject space.  The garbage c
 from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
-from millstream.base.quoting import quoted
 from millstream.base.untracked import untrack
 from millstream.base.wide_map import WideMap
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.history import SubscriptionRecord, record_of
 from millstream.broker.router import Subscription
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 from millstream.subjects.match import valid_subscription
 from millstream.subjects.tokens import token_count

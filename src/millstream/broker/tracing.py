@@ -6,8 +6,8 @@ Built only on request; otherwise the path of a message has no trace code.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.quoting import quoted
 from millstream.broker.client_json import BadJson, read_object
+from millstream.golang.quote import quoted
 from millstream.protocol.parser import Op
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from nats.errors import ConnectionClosedError, ConnectionDrainingError, NoRespon
 from nats.errors import Error as NatsError
 
 from millstream.client.errors import ClientClosed, NoStream, RequestRefused, ServerUnavailable
+from millstream.golang.json import MOST_VALUES
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.enums import ConsumerAction
 from millstream.jsapi.errors import not_enabled
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.jsapi.names import (
     API_PREFIX,
     CONSUMER_CREATE_FILTERED,

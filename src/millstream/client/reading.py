@@ -39,9 +39,9 @@ from millstream.client.progress import Progress, Verdict
 from millstream.client.releases import Releases
 from millstream.client.state import ResetReason
 from millstream.client.watch import HeartbeatWatch
+from millstream.golang.time import Time
 from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.go_time import Time
 
 _FIRST_RETRY_S: Final = 0.1
 _LONGEST_RETRY_S: Final = 5.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Self
 
+from millstream.golang.time import Time
 from millstream.jsapi.enums import DeliverPolicy
-from millstream.jsapi.go_time import Time
 
 _MICROSECOND: Final = 1_000  # in nanoseconds
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

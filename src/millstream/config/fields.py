@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.base.suggestions import did_you_mean
-from millstream.config.duration import parse_duration
 from millstream.config.errors import AlreadyNoted, ConfigError, Notes
 from millstream.config.settings import Settings, split_host_port
 from millstream.config.tree import Block, Entry, Value
+from millstream.golang.duration import DurationError, parse_duration
 
 Reader: TypeAlias = Callable[[Entry, Notes], Any]
 
@@ -145,12 +145,15 @@ def duration(entry: Entry, notes: Notes) -> float:
 
 def duration_text(entry: Entry, notes: Notes) -> float:
     """Read a duration in seconds; a unit is required."""
-    if not isinstance(entry.value.data, str):
+    text = entry.value.data
+    if not isinstance(text, str):
         raise wrong(entry, 'a duration such as "90s" or "2m"')
     try:
-        return parse_duration(entry.value.data)
-    except ValueError as error:
-        raise refused(entry, str(error)) from error
+        return parse_duration(text) / 1e9
+    except DurationError as error:
+        if error.too_long:
+            raise refused(entry, f'the duration "{text}" is too long') from error
+        raise refused(entry, f'"{text}" is not a duration such as "90s", "1h30m" or "500ms"') from error
 
 
 def seconds(entry: Entry, notes: Notes) -> float:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
+from millstream.golang.time import Time
 from millstream.jetstream import meta, parts
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.committer import Committer
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.resources import Resources
+from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
@@ -81,8 +81,8 @@ class AccountJetStream:
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
-        # Sums over all streams; each changes them when it commits or changes (``count``).
-        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        # Sums over all streams; each changes them when it commits or changes (``count_as``).
+        self.usage = {storage: Usage(whole) for storage, whole in self.resources.usage.items()}
         self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
         self.consumers = 0
         self._configs = StreamConfigs()
@@ -447,10 +447,6 @@ class AccountJetStream:
 
     # -- what it uses -----------------------------------------------------------------------------
 
-    def count(self, stream: Stream) -> None:
-        """Update the storage usage of one stream."""
-        self._count_as(stream, stream.bytes(), stream.reserved)
-
     def _note(self, stream: Stream) -> None:
         """Record a new stream or a changed configuration."""
         config = stream.config
@@ -468,18 +464,14 @@ class AccountJetStream:
 
     def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
         storage = stream.config.storage
-        change = size - stream.counted
-        if change:
-            stream.counted = size
-            self._used[storage] += change
-            self.resources.count(storage, change)
+        stream.count_as(size)
         if reserved != stream.reserved:
             self._reserved[storage] += reserved - stream.reserved
             stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
-        """Return the bytes of all streams; uncommitted ones may be missing."""
-        return self._used[storage]
+        """Bytes of all streams.  What no commit has ended for may be left out."""
+        return self.usage[storage].bytes
 
     def limit(self, storage: StorageType) -> int:
         """Return how many bytes this account may store; -1: unlimited."""
@@ -490,7 +482,7 @@ class AccountJetStream:
         self.check_server_room(stream)
         storage = stream.config.storage
         limit = self.limit(storage)
-        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
+        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
             raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
 
     def batched_bytes(self) -> int:
@@ -502,7 +494,7 @@ class AccountJetStream:
     def has_room(self, storage: StorageType, size: int) -> bool:
         """Return True if `size` more bytes of a restored stream fit; called by workers."""
         limit = self.limit(storage)
-        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
+        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
             return False
         return size <= self.resources.left(storage)
 
@@ -510,8 +502,8 @@ class AccountJetStream:
         return self.resources.staged.of_account(self.name, storage)
 
     def check_server_room(self, stream: Stream) -> None:
-        """Raise ApiError if the server has no room at all."""
-        self.count(stream)
+        """Refuse to store anything if the server can not."""
+        stream.count_as(stream.bytes())
         if self.resources.exhausted(stream.config.storage):
             raise ApiError(Err.INSUFFICIENT_RESOURCES)
 

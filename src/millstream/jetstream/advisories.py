@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi import names
 from millstream.jsapi.advisory_types import (
     ApiAudit,
@@ -29,7 +30,6 @@ from millstream.jsapi.advisory_types import (
 )
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import AdvisoryAction, BatchAbandonReason
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import Int64, UInt64, always, no_items
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ A stream with something to commit calls ``dirty``.  When the current input is pr
 one commit in a worker thread; what it collects meanwhile goes with the next.  Publishers get their acks and
 readers are notified only when the commit has ended.
 
-While the commit journal has enough for its next batch, streams delay their commits and collect more.  Streams
-that commit all the time alternate with those that had nothing.
+While the commit journal has enough for its next batch, streams wait with their commits: what they gather
+meanwhile goes with the same one.  Publishers take turns, so that nobody waits for all streams that somebody
+else publishes to.
 
 Streams that do not wait for the disk (``sync`` is false) are written at once; a timer lets one of their
 commits sync everything written since the last time.
@@ -13,56 +14,32 @@ commits sync everything written since the last time.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.jetstream.committing import Committing
 from millstream.jetstream.compactor import Compactor
 from millstream.jetstream.eraser import Eraser
+from millstream.jetstream.fair_queue import FairQueue
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, CommitJob, World
-    from millstream.store.commit import Commit, Journaled
+    from millstream.store.commit import Commit
+    from millstream.store.journal_batch import JournalBatch
     from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.jetstream")
 
-_STARTS_AT_ONCE: Final = 256  # commits that are begun before others have their turn
+_STARTS_AT_ONCE: Final = 128  # commits that are begun before others have their turn
+_STARTS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_NS: Final = 1_500_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
-
-
-class Committing(Protocol):
-    """A stream, as the committer sees it."""
-
-    log: Log
-    in_memory: bool
-    journal_key: bytes  # what the commit journal calls its log; empty: it is never used
-    sync: bool  # whether a commit is only done when it is on disk
-
-    def commit_begins(self) -> None:
-        """Assign everything collected so far to this commit."""
-
-    def before_commit(self) -> Callable[[], None] | None:
-        """Return what the writing thread must do first, or None; if that fails, the commit fails."""
-
-    def commit_waits(self) -> None:
-        """Note that there is more to commit while the last commit has not ended."""
-
-    def commit_durable(self) -> None:
-        """Set aside what belongs to a commit that is durable, because the next may begin now."""
-
-    def commit_ended(self) -> None:
-        """Act on what was set aside."""
-
-    def commit_failed(self, error: Exception) -> None: ...
 
 
 class _Running(WorkerJob):
@@ -77,7 +54,7 @@ class _Running(WorkerJob):
         *,
         sync: bool,
         overdue: bool,
-        follows: bool,
+        publisher: int,
     ) -> None:
         WorkerJob.__init__(self, self._write)
         self.commit = commit
@@ -85,7 +62,7 @@ class _Running(WorkerJob):
         self._stream = stream
         self._before = before
         self._sync = sync
-        self.follows = follows
+        self.publisher = publisher
         self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
         self._wait: Callable[[CommitJob], None] | None = None  # for the plain write that is under way
 
@@ -118,12 +95,12 @@ class _Running(WorkerJob):
         """Return the size of the records for the first file, which is all that a journal writes."""
         return self.commit.parts[0][1].size if self.commit.parts else 0
 
-    def begin_journaled(self) -> Journaled | None:
-        """Implement ``CommitJob``."""
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        """See ``CommitJob``."""
         try:
-            return self.commit.begin_journaled()
+            return self.commit.begin_journaled(batch, self.journal_key, device)
         except StoreError:
-            return None  # the other way tells why
+            return False  # the other way tells why
 
     @property
     def vouched(self) -> _Vouched:
@@ -178,13 +155,12 @@ class Committer:
     ) -> None:
         self._world = world
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
-        self._dirty: dict[Committing, None] = {}
+        self._dirty = FairQueue()
         self._running: dict[Committing, _Running] = {}
         self._creating: dict[Committing, _Creating] = {}  # their commits wait
-        self._again: set[Committing] = set()  # became dirty while a commit was under way
-        # They wait until the commit journal has room: those that had nothing to commit, and the others.
-        self._fresh: dict[Committing, None] = {}
-        self._following: dict[Committing, None] = {}
+        # They became dirty while a commit was under way: by whose messages.
+        self._again: dict[Committing, int] = {}
+        self._waiting = FairQueue()  # until the commit journal has room
         self._asked_for_room = False
         self._vouched: dict[Committing, _Vouched] = {}  # what the commit journal knows of them
         self._planned = False
@@ -198,8 +174,8 @@ class Committer:
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
-        """Schedule a commit of a stream that has something to commit, or acks that wait for one."""
-        self._dirty[stream] = None
+        """The stream has something to commit, or answers that wait for a commit."""
+        self._dirty.add(stream, self._world.publisher)
         if not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
@@ -226,8 +202,7 @@ class Committer:
             return
         creating.settled = True
         self._creating.pop(stream, None)
-        again = stream in self._again
-        self._again.discard(stream)
+        again = self._again.pop(stream, None) is not None
         if creating.error is not None:
             creating.failed(creating.error)
         elif again:
@@ -247,12 +222,11 @@ class Committer:
             running.finish()
 
     def forget(self, stream: Committing) -> None:
-        """Stop writing this stream; return when nothing is being written."""
-        self._dirty.pop(stream, None)
-        self._fresh.pop(stream, None)
-        self._following.pop(stream, None)
+        """Nothing of this stream is to be written any more; returns when nothing is."""
+        self._dirty.discard(stream)
+        self._waiting.discard(stream)
         self._vouched.pop(stream, None)
-        self._again.discard(stream)
+        self._again.pop(stream, None)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
@@ -272,29 +246,42 @@ class Committer:
     def _run(self) -> None:
         """Begin commits, some at a time: there may be thousands, and others need their turn."""
         self._planned = False
-        end = self._world.steady_ns() + _LONGEST_STEP_NS
-        for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
-            if stream in self._dirty:
-                del self._dirty[stream]
-                guard.alone("beginning a commit", self._start_in_turn, stream)
-                if self._world.steady_ns() > end:  # it made a file, for one thing
-                    break
+        self._start_some(self._dirty, self._start_in_turn)
         if self._dirty and not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
 
-    def _start_in_turn(self, stream: Committing) -> None:
-        if stream in self._running or not self._has_to_wait(stream):
-            self._fresh.pop(stream, None)
-            self._start(stream)
-        elif stream not in self._following:
-            self._fresh[stream] = None
+    def _start_some(self, queue: FairQueue, start: Callable[[Committing, int], bool]) -> None:
+        """Give streams to `start` until it returns False, or there were enough for now."""
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        count = 0
+        while count < _STARTS_AT_ONCE:
+            stream = queue.pop()
+            if stream is None:
+                return
+            count += 1
+            try:
+                if not start(stream, queue.publisher):
+                    return
+            except Exception as error:
+                guard.report("beginning a commit", error)
+            # One may make a file, for one thing.
+            if count % _STARTS_BETWEEN_LOOKS == 0 and self._world.steady_ns() > end:
+                return
 
-    def _has_to_wait(self, stream: Committing) -> bool:
-        """Return True if a commit would only wait in the commit journal; ``_use_room`` then begins it."""
+    def _start_in_turn(self, stream: Committing, publisher: int) -> bool:
+        if stream in self._waiting:
+            return True  # its turn comes
+        if stream in self._running or not self._has_to_wait(stream, publisher):
+            self._start(stream, publisher)
+        return True
+
+    def _has_to_wait(self, stream: Committing, publisher: int) -> bool:
+        """Let a stream wait if its commit would only do so in the commit journal; ``_use_room`` begins it."""
         if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
             return False
         stream.commit_waits()
+        self._waiting.add(stream, publisher)
         self._ask_for_room()
         return True
 
@@ -306,27 +293,22 @@ class Committer:
     def _use_room(self) -> None:
         """Begin commits until the journal has enough of them, some at a time."""
         self._asked_for_room = False
-        end = self._world.steady_ns() + _LONGEST_STEP_NS
-        queue, other = self._fresh, self._following
-        while queue or other:
-            if self._world.journal.crowded or self._world.steady_ns() > end:
-                self._ask_for_room()
-                return
-            if queue:
-                stream = next(iter(queue))
-                del queue[stream]
-                follows = queue is self._following
-                guard.alone("beginning a commit", partial(self._start, stream, follows=follows))
-            queue, other = other, queue
+        self._start_some(self._waiting, self._start_with_room)
+        if self._waiting:
+            self._ask_for_room()
 
-    def _start(self, stream: Committing, *, follows: bool = False) -> None:
-        """Begin a commit; `follows`: it was collected while the stream's last one was in progress."""
+    def _start_with_room(self, stream: Committing, publisher: int) -> bool:
+        self._start(stream, publisher)
+        return not self._world.journal.crowded
+
+    def _start(self, stream: Committing, publisher: int) -> None:
+        """Begin a commit of what this client, and others, published."""
         if stream in self._running or stream in self._creating:
-            self._again.add(stream)
+            self._again[stream] = publisher
             stream.commit_waits()
             return
         overdue = stream in self._overdue
-        commit = stream.log.begin_commit(flush=overdue)
+        commit = stream.log.begin_commit(overdue)
         stream.commit_begins()
         if commit is None:
             self._overdue.discard(stream)
@@ -339,7 +321,7 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
+            self._hand_over(stream, commit, publisher)
 
     def vouched(self, stream: Committing) -> _Vouched:
         """Return the object that the commit journal keeps for a stream."""
@@ -354,12 +336,13 @@ class Committer:
             self._overdue.add(stream)
             self.dirty(stream)
 
-    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
-        """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
+    def _hand_over(self, stream: Committing, commit: Commit, publisher: int) -> None:
+        """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
         try:
             overdue = stream in self._overdue
+            sync = stream.sync or overdue
             before = stream.before_commit()
-            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, follows=follows)
+            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
         except Exception as error:
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
@@ -378,12 +361,11 @@ class Committer:
             return
         durable = self._settle(stream, running)
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
-        if stream in self._again or (durable and stream.log.uncommitted):
-            self._again.discard(stream)
-            if self._has_to_wait(stream):
-                self._following[stream] = None
-            else:
-                self._start(stream, follows=True)
+        again = self._again.pop(stream, None)
+        if again is not None or (durable and stream.log.has_uncommitted()):
+            publisher = running.publisher if again is None else again
+            if not self._has_to_wait(stream, publisher):
+                self._start(stream, publisher)
         if durable:
             stream.commit_ended()
 
@@ -451,9 +433,9 @@ class Committer:
             running.finish()
             if self._settle(stream, running):
                 stream.commit_ended()
-        self._again.discard(stream)
+        self._again.pop(stream, None)
         vouched = self.leaves_to_journal and self._world.journal.holds(stream.journal_key)
-        commit = stream.log.begin_commit(flush=not vouched)
+        commit = stream.log.begin_commit(not vouched)
         stream.commit_begins()
         if commit is not None:
             before = stream.before_commit()

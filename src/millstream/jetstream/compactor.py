@@ -16,7 +16,7 @@ from millstream.jetstream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.committer import Committing
+    from millstream.jetstream.committing import Committing
     from millstream.jetstream.ports import Cancel, World
     from millstream.store.segment_job import SegmentJob
 

@@ -14,11 +14,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue, pub_ack_counter_end
 from millstream.protocol import headers
 from millstream.store.record import Record
@@ -40,6 +40,7 @@ NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
 _KEPT: Final = 4096  # sums kept although their messages could be read from the log
 _MOST_DIGITS: Final = 64 * 1024  # of a sum: an increment is in a header
 _DIGITS: Final = 4000  # Python converts at most 4300 at once
+_STEP: Final = 10**_DIGITS
 
 
 class Sum(NamedTuple):
@@ -147,9 +148,8 @@ def parse_number(text: bytes) -> int:
 def format_number(number: int) -> bytes:
     """Format an integer of any length."""
     rest, parts = abs(number), []
-    step = 10**_DIGITS
-    while rest >= step:
-        rest, part = divmod(rest, step)
+    while rest >= _STEP:
+        rest, part = divmod(rest, _STEP)
         parts.append(b"%0*d" % (_DIGITS, part))
     parts.append(b"%d" % rest)
     return (b"-" if number < 0 else b"") + b"".join(reversed(parts))

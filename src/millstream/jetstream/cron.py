@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.go_duration import DurationError, parse_duration
-from millstream.jsapi.go_time import Time, TimeError, parse_time
+from millstream.golang.duration import DurationError, parse_duration
+from millstream.golang.time import Time, TimeError, parse_time
 
 _NS: Final = 1_000_000_000
 _YEARS_AHEAD: Final = 5

@@ -17,13 +17,13 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream import reading
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.direct_gets import DirectGets
 from millstream.jetstream.direct_sending import Batch, DirectSending
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import MsgGetRequest
 from millstream.store.errors import StoreError
 from millstream.store.record import Record

@@ -12,7 +12,7 @@ other; ``direct`` and ``direct_batches`` handle requests and turns.
 from typing import Any
 
 from millstream.base.buffer import GrowingBuffer, digits_of, equal_bytes, has_line_like
-from millstream.jsapi.go_time import format_time
+from millstream.golang.time import format_time
 from millstream.protocol import headers
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
@@ -178,7 +178,7 @@ class DirectSending:
         frame.buf = buffer.take()
 
     def _put_time(self, timestamp: int) -> None:
-        """Append a time as ``go_time.format_time`` does."""
+        """Append a time as ``golang.time.format_time`` does."""
         buffer = self._buffer
         second = timestamp // _SECOND
         fraction = timestamp - second * _SECOND

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from millstream.jetstream.committer import Committing
+    from millstream.jetstream.committing import Committing
     from millstream.jetstream.compactor import Compactor
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.resources import Resources

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.jsapi.codec import encode, escape_html
+from millstream.golang.json import escape_html
+from millstream.jsapi.codec import encode
 
 if TYPE_CHECKING:
     from millstream.jetstream.reading import Durable  # noqa: F401 - in the text of ``Steps``

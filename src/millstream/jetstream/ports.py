@@ -17,7 +17,7 @@ from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
-from millstream.store.commit import Journaled
+from millstream.store.journal_batch import JournalBatch
 from millstream.store.record import RecordBuffer
 
 
@@ -66,10 +66,6 @@ class CommitJob(Protocol):
         """End the write with error numbers; 0 means success."""
 
     @property
-    def follows(self) -> bool:
-        """Return True if it was collected while the last commit of the same log was in progress."""
-
-    @property
     def journal_key(self) -> bytes:
         """Return the log's name in the commit journal; empty if the commit cannot use it."""
 
@@ -77,8 +73,11 @@ class CommitJob(Protocol):
     def size(self) -> int:
         """Return the bytes to be written."""
 
-    def begin_journaled(self) -> Journaled | None:
-        """Return what the commit journal writes; None if the commit cannot use it."""
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        """Add the records to a batch of the commit journal, which is on the disk with this number.
+
+        False if the commit has to go another way.
+        """
 
     def turned_down(self) -> None:
         """Handle that the commit journal did not write it: ``run`` follows."""
@@ -165,6 +164,10 @@ class World(Protocol):
 
     @property
     def journal(self) -> JournalOfCommits: ...
+
+    @property
+    def publisher(self) -> int:
+        """The number of the client that is served; if none is, of the last one."""
 
     def hold_publisher(self) -> None:
         """Stop reading from the client whose message this is, until ``release_publishers``."""

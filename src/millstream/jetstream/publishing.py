@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.golang.time import format_time
 from millstream.jetstream import limits, rules, ttl
 from millstream.jetstream.batch import BATCH_ID
 from millstream.jetstream.fast_batch import SUFFIX
@@ -16,7 +17,6 @@ from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
-from millstream.jsapi.go_time import format_time
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millstream.protocol import headers
 from millstream.store.errors import StoreError, client_text

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.base.decimals import BEYOND, read_whole
+from millstream.golang.quote import quoted
 from millstream.jetstream import limits, reading, ttl
 from millstream.jetstream.counter import Sum, increment_of
 from millstream.jetstream.schedule import take_schedule
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.protocol import headers
 
 if TYPE_CHECKING:

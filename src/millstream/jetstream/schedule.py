@@ -18,13 +18,14 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from millstream.base import guard
+from millstream.base import guard, slices
+from millstream.base.slices import Pieces
+from millstream.golang.time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.jetstream import ttl
 from millstream.jetstream.cron import Due, ScheduleError, next_due, zone_of
 from millstream.jetstream.incoming import MARK_SCHEDULE, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.protocol import headers
 from millstream.store.record import Record
 from millstream.subjects.match import collide
@@ -39,7 +40,10 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.25
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_STALE: Final = 64  # entries of the heap whose schedule may be gone
+_TAKEN_AT_ONCE: Final = 256
+_FIRED_AT_ONCE: Final = 4
+_COST: Final = 16  # items of a slice that a schedule counts for
+_STALE: Final = 64  # entries of the heap that may be there for no reason
 _PREFIX: Final = names.SCHEDULE_PREFIX.encode()
 _SCHEDULE: Final = names.SCHEDULE.encode()
 _ZONE: Final = names.SCHEDULE_TIME_ZONE.encode()
@@ -164,6 +168,8 @@ class Schedules:
         self._timer: Cancel | None = None
         self._timer_ns = 0
         self._running = False
+        self._firing = False  # what is due is stored in slices
+        self._not_yet: list[tuple[int, int, bytes]] = []  # due, but not committed itself
         self._record = Record()
 
     def start(self) -> None:
@@ -240,17 +246,39 @@ class Schedules:
 
     def _fire(self) -> None:
         self._timer = None
+        if not self._firing:
+            self._firing = True
+            slices.begin(self._stream.world, "schedules", self._fire_due())
+
+    def _fire_due(self) -> Pieces[None]:
+        """Store the messages of all schedules that are due, then wait for the next one."""
         now = self._stream.world.now_ns()
+        try:
+            while self._running and (due := self._take_due(now)):
+                for number, (_, subject) in enumerate(due, 1):
+                    schedule = self._waiting.get(subject)
+                    if schedule is not None and not guard.alone(
+                        "a schedule", self._fire_one, subject, schedule
+                    ):
+                        self._waiting.pop(subject, None)  # it would fail again, and keep the others waiting
+                    if number % _FIRED_AT_ONCE == 0:
+                        yield _FIRED_AT_ONCE * _COST
+                yield len(due)
+        finally:
+            self._firing = False
+            for each in self._not_yet:
+                heapq.heappush(self._order, each)
+            self._not_yet = []
+        self._plan()
+
+    def _take_due(self, now: int) -> list[tuple[int, bytes]]:
+        """Sequences and subjects of schedules that are due, in order, some of them if they are many."""
         due: set[tuple[int, bytes]] = set()
-        while self._order and self._order[0][0] <= now:
+        while len(due) < _TAKEN_AT_ONCE and self._order and self._order[0][0] <= now:
             due_ns, seq, subject = heapq.heappop(self._order)
             if self._waiting.get(subject) == Schedule(seq, due_ns):
                 due.add((seq, subject))
-        for _, subject in sorted(due):
-            schedule = self._waiting.get(subject)
-            if schedule is not None and not guard.alone("a schedule", self._fire_one, subject, schedule):
-                self._waiting.pop(subject, None)  # it would fail again and delay the others
-        self._plan()
+        return sorted(due)
 
     def _fire_one(self, subject: bytes, schedule: Schedule) -> None:
         stream = self._stream
@@ -258,7 +286,7 @@ class Schedules:
         if log.last_of(subject) != schedule.seq:
             del self._waiting[subject]  # removed, or replaced by another message
         elif schedule.seq > log.committed or stream.failure is not None:
-            heapq.heappush(self._order, (schedule.due_ns, schedule.seq, subject))  # not durable yet
+            self._not_yet.append((schedule.due_ns, schedule.seq, subject))
         elif log.get(schedule.seq, self._record):
             block, payload = self._record.headers(), self._record.payload()
             try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.golang.time import Time
 from millstream.jetstream import reading, stream_config
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.long_answers import (
@@ -25,7 +26,6 @@ from millstream.jetstream.reading import Later
 from millstream.jetstream.stream_details import first_deleted, page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
 from millstream.jsapi.requests import (
     MsgDeleteRequest,

@@ -7,10 +7,10 @@ The origin need not exist; if it does, it must be compatible.  Streams of other 
 from collections.abc import Mapping
 from typing import Final
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.stream_config_subjects import check_transform, first_doubled, patterns_collide
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal, valid_name
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.stream_types import StreamConfig, StreamSource
 from millstream.subjects.overlap import PatternSet

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal
 from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import EVENT_ALL
 from millstream.jsapi.stream_types import RePublish, StreamConfig, SubjectTransformConfig
 from millstream.subjects.functions import TransformError

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:

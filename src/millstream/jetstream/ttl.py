@@ -19,10 +19,10 @@ from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.decimals import read_wrapped
 from millstream.base.slices import Pieces
+from millstream.golang.duration import DurationError, format_seconds, parse_duration
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_duration import DurationError, format_seconds, parse_duration
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
 from millstream.store.record import Record

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import AdvisoryAction, BatchAbandonReason
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import Duration, Int64, Struct, UInt64, always, always_new, no_items
 from millstream.jsapi.names import advisory_type, metric_type
 from millstream.jsapi.stream_types import StreamState

@@ -15,28 +15,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
-from millstream.jsapi.go_time import Time, TimeError, format_time, parse_time
-from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
-from millstream.jsapi.json_text import (
+from millstream.golang.json import (
     MOST_VALUES_OF_STRANGERS,
     BadSyntax,
     CutShort,
     TooMany,
+    escape_html,
     read_each,
     read_one,
 )
+from millstream.golang.time import Time, TimeError, format_time, parse_time
+from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
+from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
 from millstream.jsapi.plain_json import read_plain
 
 Kind = TypeVar("Kind", bound=Struct)
-
-_ESCAPES: Final = (
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    (b"&", b"\\u0026"),
-    ("\u2028".encode(), b"\\u2028"),
-    ("\u2029".encode(), b"\\u2029"),
-)
 
 
 class JsonError(MillstreamError):
@@ -54,13 +47,6 @@ def encode(struct: Struct) -> bytes:
             nested = _encoder.encode(inner)
             json = json.replace(b'"%b":%b' % (EMBEDDED_NAME.encode(), nested), nested[1:-1], 1)
     return escape_html(json)
-
-
-def escape_html(json: bytes) -> bytes:
-    """Return the same JSON with the characters escaped that mean something in HTML."""
-    for character, escape in _ESCAPES:  # they occur only inside strings
-        json = json.replace(character, escape)
-    return json
 
 
 def decode_strict(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:

@@ -4,8 +4,8 @@ The default of a field is the zero value of its type: what an absent field of a 
 server applies its own defaults.  Durations are nanoseconds.
 """
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,

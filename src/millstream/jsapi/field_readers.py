@@ -3,7 +3,7 @@
 Readers are built once, from the annotations of a struct.  A reader gets the value found, the current value
 of the field and the path to it, and returns the new value of the field.
 
-Not here: finding values in a text (jsapi.json_text), the entry points (jsapi.codec).
+Not here: finding values in a text (golang.json), the entry points (jsapi.codec).
 """
 
 import base64
@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, Protocol, Union, get_args, get_origin,
 import msgspec
 
 from millstream.base.errors import MillstreamError
+from millstream.golang.json import Kind, Value
+from millstream.golang.quote import quoted
+from millstream.golang.time import Time, TimeError, parse_time
 from millstream.jsapi.enums import WORD_RULES
-from millstream.jsapi.go_time import Time, TimeError, parse_time
 from millstream.jsapi.go_types import EMBEDDED_NAME, GoInt, GoName, Struct
-from millstream.jsapi.json_text import Kind, Value, quoted
 
 _WHOLE: Final = re.compile(rb"-?[0-9]+")
 _UNSIGNED: Final = re.compile(rb"[0-9]+")

@@ -6,9 +6,9 @@ sequence, with a space where nats-server has one.  Refusals are structs.  `PubAc
 
 from collections.abc import Mapping
 
+from millstream.golang.quote import quoted
 from millstream.jsapi.errors import ErrorBody
 from millstream.jsapi.go_types import Struct, UInt16, UInt64, always
-from millstream.jsapi.json_text import quoted
 
 CounterSources = Mapping[str, Mapping[str, str]]  # by stream and subject; the content of a header
 

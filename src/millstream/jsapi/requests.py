@@ -1,8 +1,8 @@
 """The bodies of API requests; each docstring names the request."""
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import ConsumerAction
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,

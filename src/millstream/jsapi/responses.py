@@ -9,10 +9,10 @@ its own; with an error `info` is None.
 
 from typing import Any
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.account_types import AccountInfo
 from millstream.jsapi.consumer_types import ConsumerInfo
 from millstream.jsapi.errors import ErrorBody
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,

@@ -6,9 +6,9 @@ server applies its own defaults.  Durations are nanoseconds.
 
 from typing import Annotated
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ErrorBody
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     GoName,

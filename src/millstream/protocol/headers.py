@@ -16,6 +16,7 @@ import re
 from typing import Final
 
 START: Final = b"NATS/1.0\r\n"
+_LINE: Final = b"\r\n"
 _END: Final = b"\r\n\r\n"
 _VERSION: Final = b"NATS/1.0"
 _BLANK: Final = ord(" ")
@@ -29,7 +30,7 @@ def find(block: bytes, key: bytes) -> bytes | None:
     if at < 0:
         return None
     start = at + len(needle)
-    end = block.find(b"\r\n", start)
+    end = block.find(_LINE, start)
     return block[start : end if end >= 0 else len(block)].lstrip(b" ")
 
 

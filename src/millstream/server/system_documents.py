@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.base.slices import Pieces
+from millstream.golang.quote import quoted
 from millstream.server.monitor.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -22,7 +23,6 @@ from millstream.server.monitor.accountz import (
 )
 from millstream.server.monitor.clusterz import gatewayz, leafz, routez
 from millstream.server.monitor.connz import ConnzOptions, connz
-from millstream.server.monitor.formats import quoted
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.jsz import JszOptions, jetstream_of, jsz
 from millstream.server.monitor.queries import BadRequest

@@ -15,8 +15,9 @@ from msgspec import UNSET, UnsetType
 
 from millstream.base.ids import nuid
 from millstream.broker.options import ConnectionType
+from millstream.golang.time import format_time
 from millstream.server.monitor.accountz import Amount, AmountByKind, account_stat
-from millstream.server.monitor.formats import nanoseconds, timestamp
+from millstream.server.monitor.formats import nanoseconds
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
@@ -128,7 +129,7 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
     session = connection.session
     connect = session.connect
     return ClientInfo(
-        start=timestamp(session.started_ns),
+        start=format_time(session.started_ns),
         host=session.ip,
         id=connection.cid,
         acc=connection.account.name,
@@ -137,7 +138,7 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
         lang=connect.lang,
         ver=connect.version,
         rtt=0 if stopped_ns is None else nanoseconds(connection.keepalive.round_trip_s),
-        stop="" if stopped_ns is None else timestamp(stopped_ns),
+        stop="" if stopped_ns is None else format_time(stopped_ns),
         issuer_key=connection.account.name if session.identity is not None and session.identity.nkey else "",
         name_tag=connection.account.name,
         kind="Client",
@@ -158,7 +159,7 @@ def connect_event(server: ServerInfo, connection: Connection) -> ConnectEvent:
     return ConnectEvent(
         type=CONNECT_TYPE,
         id=nuid(),
-        timestamp=timestamp(time.time_ns()),
+        timestamp=format_time(time.time_ns()),
         server=server,
         client=client_info(connection),
     )
@@ -169,7 +170,7 @@ def disconnect_event(server: ServerInfo, connection: Connection, reason: str) ->
     return DisconnectEvent(
         type=DISCONNECT_TYPE,
         id=nuid(),
-        timestamp=timestamp(now),
+        timestamp=format_time(now),
         server=server,
         client=client_info(connection, stopped_ns=now),
         sent=Amount(msgs=connection.in_messages, bytes=connection.in_bytes),
@@ -184,7 +185,7 @@ def account_connections(
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
         id=event_id,
-        timestamp=timestamp(time.time_ns()),
+        timestamp=format_time(time.time_ns()),
         server=server,
         **msgspec.structs.asdict(account_stat(account, traffic)),
     )
@@ -195,5 +196,5 @@ def trace_message(server: ServerInfo, trace: MessageTrace) -> dict[str, Any]:
     return {
         "server": server,
         "request": {"header": dict(sorted(trace.headers.items())), "msgsize": trace.size},
-        "events": [{**event, "ts": timestamp(event["ts"])} for event in trace.events],
+        "events": [{**event, "ts": format_time(event["ts"])} for event in trace.events],
     }

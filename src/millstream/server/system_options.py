@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from millstream.jsapi.json_text import syntax_error
+from millstream.golang.json import syntax_error
 from millstream.server.monitor.queries import BadRequest
 
 if TYPE_CHECKING:

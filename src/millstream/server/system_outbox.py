@@ -48,7 +48,7 @@ class Outbox:
 
     def server_info(self) -> ServerInfo:
         """Return the identity for the next message, with its number."""
-        from millstream.server.monitor.formats import timestamp
+        from millstream.golang.time import format_time
         from millstream.server.monitor.varz import FEATURE_FLAGS
         from millstream.server.system_messages import ServerInfo
 
@@ -67,7 +67,7 @@ class Outbox:
             jetstream=has_jetstream,
             flags=_JETSTREAM_CAPABILITIES if has_jetstream else 0,
             seq=self._sequence,
-            time=timestamp(time.time_ns()),
+            time=format_time(time.time_ns()),
         )
 
     def is_heard(self, account: Account, subject: bytes) -> bool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from millstream.base.slices import Pieces
+from millstream.golang.time import format_time
 from millstream.server.monitor.accountz import Amount
-from millstream.server.monitor.formats import number, timestamp
+from millstream.server.monitor.formats import number
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.process import cores, processor_load, resident_bytes
 from millstream.server.monitor.totals import server_traffic, subscription_count
@@ -64,7 +65,7 @@ def statistics(server: Server) -> Pieces[Statistics]:
     sent = Amount(msgs=traffic.out_messages, bytes=traffic.out_bytes)
     received = Amount(msgs=traffic.in_messages, bytes=traffic.in_bytes)
     return Statistics(
-        start=timestamp(server.started_ns),
+        start=format_time(server.started_ns),
         mem=resident_bytes(),
         cores=cores(),
         cpu=number(processor_load.percent()),

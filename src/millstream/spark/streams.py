@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from millstream.golang.time import format_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import format_time
 from millstream.wire.errors import ApiRefused
 
 _ADVISORIES: Final = "$JS.EVENT."

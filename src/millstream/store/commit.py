@@ -18,7 +18,7 @@ those (``disk_writer``) and then report the outcome.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -32,6 +32,7 @@ from millstream.store.segment import FILE_HEADER_SIZE, file_header
 
 if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
+    from millstream.store.journal_batch import JournalBatch
     from millstream.store.segment import Segment
     from millstream.store.segment_job import SegmentJob
 
@@ -54,17 +55,24 @@ class Overwrite(msgspec.Struct):
     data: bytes
 
 
-class Work(msgspec.Struct):
-    """The work of a commit besides the collected records."""
+class Work:
+    """What a commit has to do, besides the records that gathered."""
 
-    unsynced: list[Segment] = []  # written by commits without sync
-    overwrites: list[Overwrite] = []
-    unsummarized: list[Segment] = []  # sealed, their tables loaded
-    doomed: list[Segment] = []  # in the order they were given up
-    folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
-    jobs: list[SegmentJob] = msgspec.field(
-        default_factory=list
-    )  # that wait for what was removed to be durable
+    def __init__(
+        self,
+        unsynced: list[Segment] | None = None,
+        overwrites: list[Overwrite] | None = None,
+        unsummarized: list[Segment] | None = None,
+        doomed: list[Segment] | None = None,
+        folder_changed: bool = False,
+        jobs: list[SegmentJob] | None = None,
+    ) -> None:
+        self.unsynced = unsynced or []  # written by commits without sync
+        self.overwrites = overwrites or []
+        self.unsummarized = unsummarized or []  # sealed, their tables loaded
+        self.doomed = doomed or []  # in the order they were given up
+        self.folder_changed = folder_changed  # a file was made or exchanged, and the folder not synced since
+        self.jobs = jobs or []  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
         return not (self.unsynced or self.folder_changed or self.needs_sync())
@@ -72,16 +80,6 @@ class Work(msgspec.Struct):
     def needs_sync(self) -> bool:
         """Return True if something must not happen before the records are durable."""
         return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
-
-
-class Journaled(NamedTuple):
-    """The part of a commit that a commit journal needs."""
-
-    descriptor: int
-    device: int  # that the file is on
-    segment: int
-    base: int  # in the file
-    data: bytes  # to be written there
 
 
 class Commit:
@@ -290,33 +288,38 @@ class Commit:
         segment.synced = buffer.base + buffer.size
         self.synced = True
 
-    def begin_journaled(self) -> Journaled | None:
-        """Return what a commit journal writes, if the commit only appends to one file.
+    def begin_journaled(self, batch: JournalBatch, key: bytes, device: int) -> bool:
+        """Add the records to a batch of the commit journal; False if that cannot be done.
 
-        That may be the first file of the log, which is created here; its name becomes durable with the next
-        sync. The commit counts as running until ``journaled_ended``.
+        It can if the commit only appends to one file on the journal's disk, which has this `device` number.
+        That may be the first file of the log, which is made here; its name is durable with the next sync.  It
+        counts as running until ``journaled_ended``.
         """
         work = self.work
         if len(self.parts) != 1 or work.unsynced or work.needs_sync():
-            return None
+            return False
         segment, buffer = self.parts[0]
         if segment.doubtful:
-            return None
-        if segment.file is None and segment.number == 1 and buffer.base == FILE_HEADER_SIZE:
+            return False
+        base = buffer.base
+        if segment.file is None and segment.number == 1 and base == FILE_HEADER_SIZE:
             self._open(segment, create=True)
             self.folder_changed = True
         file = segment.file
-        if not isinstance(file, RealFile) or file.filled > file.size():
-            return None  # a journal writes no end marks
+        if not isinstance(file, RealFile) or file.device != device:
+            return False
+        size = file.size()
+        if file.filled > size:
+            return False  # a journal writes no end marks
+        header = b""
+        if base == FILE_HEADER_SIZE and size == 0:
+            base, header = 0, file_header(segment.start_seq)
+        elif size != base:
+            return False
         buffer.seal()
-        data = buffer.peek()
-        base = buffer.base
-        if base == FILE_HEADER_SIZE and file.size() == 0:
-            base, data = 0, file_header(segment.start_seq) + data
-        elif file.size() != base:
-            return None
+        batch.add(key, segment.number, base, header, buffer, file.descriptor())
         self.running = True
-        return Journaled(file.descriptor(), file.device, segment.number, base, data)
+        return True
 
     def journaled_ended(self) -> None:
         """End a commit whose records are durable in a journal, and in their file without a sync."""

@@ -10,13 +10,10 @@ contains the journal's mark, and batches.  ``docs/formats/journal.md`` describes
     +----------------+-------+-------+-----------+-------+-----+---------- …
                      4 KiB           a multiple of 4 KiB
 
-    batch:  mark | crc u32 | size u32 | count u32 | order u64 | entries
-    entry:  key length u16 | segment number u64 | base u64 | size u32 | key | bytes for the file at `base`
-
-A batch begins at a multiple of 4 KiB, so writing one never touches a sector of another.  The mark is random
-and never shown to a client, so nobody can publish a message that looks like a batch.  A key is the path of
-the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a stream that
-was deleted and created again under the same name is another one.
+What a batch consists of is in ``journal_batch``.  It begins at a multiple of 4 KiB, so that writing one never
+touches a sector of another.  The mark is random, and no client ever sees it: nobody can publish a message
+that looks like a batch.  A key is the path of the log's folder within the store, a zero byte, and the id of
+its stream (``jetstream.meta``): a stream that was deleted and made again under the same name is another one.
 
 ``replay`` is safe however old the journal is.  It only handles the newest segment of a log, because an older
 one was synced before the next was created.  There it keeps every valid record, even one that was erased or
@@ -33,19 +30,19 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from millstream.store.checksum import crc32c
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
+from millstream.store.journal_batch import ALIGNMENT, CHECKED
 from millstream.store.record import CUT, WHOLE, Record
 from millstream.store.segment import FILE_HEADER_SIZE, start_in_header
 
 _log = logging.getLogger("millstream.store")
 
-ALIGNMENT: Final = 4096
 START: Final = ALIGNMENT  # of the first batch
 MAGIC: Final = b"MSJ\x01"
 NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
@@ -53,7 +50,6 @@ _ROOM_LEFT: Final = 256 * 1024 * 1024  # bytes on a disk, beside a journal
 _SECTOR: Final = 512  # the header says the same in each of them
 _HEADER: Final = struct.Struct("<4s16sI")
 _BATCH: Final = struct.Struct("<16sIIIQ")
-_CHECKED: Final = 20  # what lies before is not covered by the checksum
 _ENTRY: Final = struct.Struct("<HQQI")
 _LOG: Final = re.compile(r".+/streams/[^/]+/(log|consumers)")
 _SEGMENT: Final = re.compile(r"([0-9]{10})\.log")
@@ -70,13 +66,6 @@ class Entry(NamedTuple):
     segment: int
     base: int
     data: bytes | memoryview
-
-
-class Batch(NamedTuple):
-    """An encoded batch, and where the bytes of each entry begin in it."""
-
-    data: bytes
-    starts: list[int]
 
 
 def new_mark() -> bytes:
@@ -98,20 +87,6 @@ def _mark_of(data: bytes) -> bytes | None:
     return None
 
 
-def encode_batch(mark: bytes, order: int, entries: Sequence[Entry]) -> Batch:
-    parts: list[bytes | memoryview] = [b""]
-    starts = []
-    at = _BATCH.size
-    for key, segment, base, data in entries:
-        parts += (_ENTRY.pack(len(key), segment, base, len(data)), key, data)
-        at += _ENTRY.size + len(key)
-        starts.append(at)
-        at += len(data)
-    parts[0] = _BATCH.pack(mark, 0, at, len(entries), order)[_CHECKED:]
-    body = b"".join(parts)
-    return Batch(mark + crc32c(body).to_bytes(4, "little") + body + bytes(-at % ALIGNMENT), starts)
-
-
 def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
     """Yield all valid batches of a journal with their orders; damaged or torn ones are left out."""
     mark = _mark_of(data)
@@ -121,7 +96,7 @@ def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
         if found != mark or not _BATCH.size <= size <= len(data) - at:
             at += ALIGNMENT
             continue
-        if crc32c(data[at + _CHECKED : at + size]) != crc:
+        if crc32c(data[at + CHECKED : at + size]) != crc:
             at += ALIGNMENT
             continue
         yield order, list(_entries(data, at + _BATCH.size, count))

@@ -216,21 +216,31 @@ def _candidates(
     children = node.children
     if children is None:
         return iter(())
-    if open_end and depth >= len(tokens) - 1:
-        return _listed(children)
+    last = len(tokens) - 1
+    if open_end and depth >= last:
+        return _listed(children, list(children))
     token = tokens[depth]
     if token == b"*":
-        return _listed(children)
+        return _listed(children, list(children) if depth == last else _branches(children))
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))
 
 
-def _listed(children: dict[bytes, SubjectNode]) -> Iterator[tuple[bytes, SubjectNode]]:
-    """Yield all current children that still exist when their turn comes.
+def _branches(children: dict[bytes, SubjectNode]) -> list[bytes]:
+    """The tokens of the children below which there is more: the only ones that a longer pattern can match."""
+    found: list[bytes] = []
+    for token, child in children.items():
+        if child.children is not None:
+            found.append(token)
+    return found
+
+
+def _listed(children: dict[bytes, SubjectNode], tokens: list[bytes]) -> Iterator[tuple[bytes, SubjectNode]]:
+    """The listed children, as far as they are still there when their turn comes.
 
     Only tokens are listed: a million pairs would take the garbage collector a second.
     """
-    for token in list(children):
+    for token in tokens:
         child = children.get(token)
         if child is not None:
             yield token, child

@@ -157,7 +157,14 @@ class LogWriting(LogReading):
 
     @property
     def uncommitted(self) -> bool:
-        """Return True if there is something for the next commit."""
+        """There is something for the next commit."""
+        return self.has_uncommitted()
+
+    def has_uncommitted(self) -> bool:
+        """Tell whether there is something for the next commit."""
+        active = self._active
+        if active is not None and active.pending.size:
+            return True
         return bool(
             self._removing
             or self._erasing
@@ -167,13 +174,15 @@ class LogWriting(LogReading):
             or self._doubt
             or self._tidying
             or self._work.jobs
-            or (self._active is not None and self._active.pending.size)
         )
 
     def unwritten(self) -> int:
         """Return the number of bytes of records that are not completely in a file yet."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             size = segment.pending.size
             if segment.writing is not None:
                 size += segment.writing.size
@@ -185,20 +194,23 @@ class LogWriting(LogReading):
     def gathered(self) -> int:
         """Return the number of bytes of records that await the next commit."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             if segment.pending.size == 0:
                 break
             total += segment.pending.size
         return total
 
-    def begin_commit(self, *, flush: bool = False) -> Commit | None:
-        """Return a commit of everything uncommitted; None if there is nothing, or one is in progress.
+    def begin_commit(self, flush: bool = False) -> Commit | None:
+        """What there is to write; None if nothing, or if a commit is under way.
 
         With `flush`, unsynced writes and unfinished tidying of earlier commits are reason enough.
         """
         if self._commit is not None or self._active is None:
             return None
-        if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
+        if not self.has_uncommitted() and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
         removes = bool(self._removing or self._erasing or self._floor)
         if removes:
@@ -206,10 +218,12 @@ class LogWriting(LogReading):
         changed = self._changed()
         work, self._work = self._work, self._spare_work or Work()
         self._spare_work = None
-        work.unsynced = [each for each in work.unsynced if each not in changed]
-        work.doomed += self._doomed
+        if work.unsynced:
+            work.unsynced = [each for each in work.unsynced if each not in changed]
+        if self._doomed:
+            work.doomed += self._doomed
+            self._doomed = []
         work.folder_changed = work.folder_changed or self._renamed
-        self._doomed = []
         self._renamed = False
         self._doubt = False
         self._tidying = False
@@ -220,14 +234,14 @@ class LogWriting(LogReading):
         return self._commit
 
     def _changed(self) -> list[Segment]:
-        """Return the segments with bytes to write; these are always the last ones."""
-        changed: list[Segment] = []
-        for segment in reversed(self.segments):
+        """Segments with something to write: always the last ones."""
+        at = len(self.segments)
+        while at > 0:
+            segment = self.segments[at - 1]
             if segment.pending.size == 0:
                 break
-            changed.append(segment)
-        changed.reverse()
-        return changed
+            at -= 1
+        return self.segments[at:]
 
     def end_commit(self, commit: Commit) -> None:
         """Complete a commit whose ``run`` returned."""
@@ -251,7 +265,8 @@ class LogWriting(LogReading):
                 doomed=[] if commit.removed else work.doomed,
             )
         elif not commit.synced:
-            work.unsynced += [segment for segment, _ in commit.parts]
+            for segment, _ in commit.parts:
+                work.unsynced.append(segment)
         self._finish(commit, work)
 
     def _close_later(self, segments: Sequence[Segment]) -> None:

@@ -54,6 +54,7 @@ _SIZE_MASK = MAX_RECORD
 _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
+_QUICK_SEAL = 16 * 1024  # bytes; checksums of fewer are not worth giving the interpreter to others
 _LARGE_RECORD = 64 * 1024
 _MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
 _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
@@ -133,8 +134,11 @@ class RecordBuffer(GrowingBuffer):
         end = self.size
         at = self._sealed
         base = self.base
-        with cython.nogil:  # the loop thread goes on meanwhile
+        if end - at < _QUICK_SEAL:
             seal_records(p, at, end, base)
+        else:
+            with cython.nogil:  # the loop thread goes on meanwhile
+                seal_records(p, at, end, base)
         self._sealed = end
 
     def recycle(self) -> None:

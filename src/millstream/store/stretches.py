@@ -224,19 +224,44 @@ class Stretches:
     # -- times --------------------------------------------------------------------------------------
 
     def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
-        """Return the last waypoint that seems earlier than `timestamp`, or the first one."""
+        """Return the last waypoint that seems earlier than `timestamp`, or the first one.
+
+        Messages mostly come at an even pace, so the first look is where that would put the moment, and the
+        next ones go from there in steps that double; a step into what is known halves what is left.
+        """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
+        middle = self._guess(segment, points, timestamp)
+        step = 1
         while low < high:
-            middle = (low + high) // 2
             moment = points.time(middle)
             if moment == 0:
                 moment = self._time_at(segment, points, middle)
                 points.note_time(middle, moment)
             if moment < timestamp:
                 low = middle + 1
+                middle += step
             else:
                 high = middle
+                middle -= step
+            step *= 2
+            if not low <= middle < high:
+                middle = (low + high) // 2
         return low - 1 if low else 0
+
+    def _guess(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
+        """Return the waypoint at which a moment would be if messages had come at an even pace."""
+        last = points.offsets.count - 1
+        began = points.time(0)
+        if began == 0 and last > 0:
+            began = self._time_at(segment, points, 0)
+            points.note_time(0, began)
+        if timestamp <= began or last < 1:
+            return 0
+        ended: int = segment.last_timestamp
+        if timestamp >= ended:
+            return last
+        part = float(timestamp - began) / float(ended - began)  # of two integers, C would drop the fraction
+        return min(int(part * last), last)
 
     def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
         """Return the unverified time of a waypoint's message, from the file."""

@@ -100,8 +100,9 @@ class FakeWorld:
         self.deaf: set[bytes] = set()  # subjects without a subscriber
         self.behind: set[bytes] = set()  # subjects whose receiver has a backlog
         self.journal = NoJournal()
-        self.slices: list[tuple[str, int]] = []  # slices of long work: its name and number of items
-        self.held = 0  # messages whose publishers were held since the last release
+        self.publisher = 1  # the client whose message is sent
+        self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
+        self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024
         self.max_subject = 4096
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from millstream.base.owned import visible
-from millstream.jsapi.go_time import parse_time
+from millstream.golang.time import parse_time
 from millstream.transfer.errors import RequestRefused, ServerLost, TransferError, refusal
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from millstream.jsapi.go_time import Time, format_time
+from millstream.golang.time import Time, format_time
 from millstream.transfer.answers import NotBelieved
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading

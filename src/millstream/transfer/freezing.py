@@ -16,7 +16,7 @@ import asyncio
 import time
 from typing import Final
 
-from millstream.jsapi.go_time import Time, format_time
+from millstream.golang.time import Time, format_time
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import RequestRefused, TransferError
 from millstream.transfer.marks import freeze_note, frozen, own_config

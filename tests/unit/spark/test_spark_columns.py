@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
-from millstream.jsapi.go_time import format_time
+from millstream.golang.time import format_time
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
 from millstream.spark.intake import MAX_ROWS, Intake

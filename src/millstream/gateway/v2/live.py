@@ -44,8 +44,8 @@ from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Tag
 from millstream.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
 from millstream.gateway.v2.streams import stream_of
+from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import TimeError, format_time, parse_time
 
 section: Final = Section(Tag.CONSUMING)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.ids import nuid
+from millstream.golang.time import Time
 from millstream.jetstream import stream_config
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.contents import Contents
@@ -28,7 +29,6 @@ from millstream.jsapi.advisory_types import RestoreComplete, RestoreCreate, Snap
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.requests import StreamRestoreRequest, StreamSnapshotRequest
 from millstream.jsapi.responses import StreamCreateResponse, StreamRestoreResponse, StreamSnapshotResponse
 from millstream.jsapi.stream_types import StreamConfig, StreamInfo

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millstream.base.errors import MillstreamError
+from millstream.golang.json import BadSyntax, CutShort, TooMany, read_each
 from millstream.jsapi.errors import ApiError
-from millstream.jsapi.json_text import BadSyntax, CutShort, TooMany, read_each
 
 
 class ArchiveError(MillstreamError):

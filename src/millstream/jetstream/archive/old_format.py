@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.golang.time import TimeError, parse_time
 from millstream.jetstream.archive.blocks import BlockLoader
 from millstream.jetstream.archive.consumer_states import ArchivedConsumer, check_state
 from millstream.jetstream.archive.errors import ArchiveError
@@ -30,7 +31,6 @@ from millstream.jetstream.archive.messages import LoadLimits, MessageLoader
 from millstream.jetstream.archive.old_consumers import decode_state
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.go_time import TimeError, parse_time
 from millstream.jsapi.stream_types import StreamConfig
 
 if TYPE_CHECKING:

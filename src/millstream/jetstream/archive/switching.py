@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.golang.time import Time
 from millstream.jetstream import meta, stream_config
 from millstream.jetstream.archive.errors import ArchiveError, told
 from millstream.jetstream.batch import discard_torn
@@ -20,7 +21,6 @@ from millstream.jetstream.restoring import restore
 from millstream.jetstream.stream_config_limits import check_room as check_reservation
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream

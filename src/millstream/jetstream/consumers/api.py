@@ -19,6 +19,8 @@ import msgspec
 from millstream.base.ids import nuid, short_hash
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.golang.json import FEW_VALUES
+from millstream.golang.time import ZERO_TIME, Time, format_time
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
@@ -31,8 +33,6 @@ from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time, format_time
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE
 from millstream.jsapi.requests import (
     ConsumerPauseRequest,

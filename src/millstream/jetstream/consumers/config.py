@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers.config_defaults import (
     ConsumerLimits,
     complete_inactive_threshold,
@@ -38,7 +39,6 @@ from millstream.jsapi.enums import (
     StorageType,
 )
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import MAX_NAME_BYTES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.overlap import PatternSet

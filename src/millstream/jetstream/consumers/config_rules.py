@@ -10,13 +10,13 @@ import re
 from typing import Final
 
 from millstream.base.decimals import read_integer
+from millstream.golang.duration import format_duration
+from millstream.golang.quote import quoted
 from millstream.jetstream.consumers.config_defaults import FLOW_CONTROL_ACK_HEARTBEAT, ConsumerLimits
 from millstream.jetstream.stream_config_values import invalid, valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_duration import format_duration
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.limits import MAX_DESCRIPTION_BYTES, MAX_METADATA_BYTES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.match import is_subset

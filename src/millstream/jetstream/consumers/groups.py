@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from millstream.base.ids import nuid
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jetstream.consumers.pull_requests import PullRequest
 from millstream.jsapi.consumer_types import ConsumerConfig, PriorityGroupState
 from millstream.jsapi.enums import PriorityPolicy
-from millstream.jsapi.go_time import ZERO_TIME, Time
 
 LOWEST_PRIORITY: Final = 9
 

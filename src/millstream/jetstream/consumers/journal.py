@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.golang.json import MOST_VALUES
+from millstream.jetstream.committing import Committing
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
     decode,
@@ -41,7 +43,6 @@ from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovere
 from millstream.jetstream.consumers.replay import Replay, Replayed
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size
@@ -76,8 +77,8 @@ class _Known:
         self.reserved = reserved
 
 
-class Journal:
-    """The journal of one stream's consumers.  Opening it reads the folder; ``recover`` reads the entries."""
+class Journal(Committing):
+    """Of all consumers of one stream.  Opening it reads the log's folder; ``recover`` reads its entries."""
 
     def __init__(
         self,
@@ -92,10 +93,8 @@ class Journal:
         smallest_log: int = SMALLEST_LOG,
         slice_size: int = SLICE_SIZE,
     ) -> None:
-        self.log = open_log(fs, folder, segment_size=segment_size, synced=synced)
-        self.in_memory = False
-        self.journal_key = b""  # what the commit journal calls the log; empty: it is never used
-        self.sync = sync
+        log = open_log(fs, folder, segment_size=segment_size, synced=synced)
+        Committing.__init__(self, log, b"", in_memory=False, sync=sync)
         self.failure: StoreError | None = None  # set while the disk does not take writes
         self.damages: list[str] = []  # what a restart could not make good, for people
         self._folder = folder
@@ -247,18 +246,6 @@ class Journal:
         self._copies.append(entry)
 
     # -- commits (see ``committer``) --------------------------------------------------------------
-
-    def commit_begins(self) -> None:
-        pass  # the log's sequences tell what belongs to it
-
-    def before_commit(self) -> None:
-        pass
-
-    def commit_waits(self) -> None:
-        pass
-
-    def commit_durable(self) -> None:
-        pass
 
     def commit_ended(self) -> None:
         if self.failure is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 65536
+_TOLD_AT_ONCE: Final = 2048  # messages of each kind
 _UNBOUNDED: Final = 2**62
 
 
@@ -36,6 +37,7 @@ class Keeper:
         self._asked = 0  # reserved, but not durable yet
         self._wake: Callable[[], None] | None = None
         self.planned = False  # a call of ``write`` is on its way
+        ledger.journaled = True
         self._closed = False  # what still happens is not told any more: its name may be another's
 
     # -- life -------------------------------------------------------------------------------------
@@ -83,19 +85,25 @@ class Keeper:
             self._later(self)
 
     def write(self) -> None:
-        """Record all changes."""
+        """Tell everything that is new."""
+        while self.write_some():
+            pass
+
+    def write_some(self) -> bool:
+        """Tell some of what is new; returns whether there is more."""
         self.planned = False
         if self._ledger.changed and not self._closed:
             self._write(0)
+        return self._ledger.changed and not self._closed
 
     def _write(self, reserve: int) -> None:
         ledger = self._ledger
-        pending, gone, redelivered = ledger.take_changes()
+        pending, gone, redelivered = ledger.take_changes(_TOLD_AT_ONCE)
         self._journal.change(
             self._name,
             Changes(
-                ledger.delivered_dseq,
-                ledger.delivered_sseq,
+                ledger.told_dseq,
+                ledger.told_sseq,
                 ledger.floor_dseq,
                 ledger.floor_sseq,
                 reserve,
@@ -126,6 +134,8 @@ class Keeper:
         self._block = min(self._block * 2, _LARGEST_BLOCK)
         asked = self._asked = max(delivered, self._reserved) + self._block
         self._write(asked)
+        if self._ledger.changed:
+            self.touch()
 
         def durable() -> None:
             if asked != self._asked:
@@ -164,6 +174,9 @@ class NoKeeper:
 
     def write(self) -> None:
         pass
+
+    def write_some(self) -> bool:
+        return False
 
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
         callback(None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
-from millstream.base.slices import Pieces
+from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.hunger import Hungry
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
 _TOLD_AT_ONCE: Final = 32  # consumers
+_LOOKED_UP: Final = 64  # messages that are gone
+_MISSED_COST: Final = 16  # items of a slice that each counts for which a consumer has to give up
 _WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
@@ -244,9 +246,14 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _write_all(self, touched: list[Keeper]) -> Pieces[None]:
         for keeper in touched:
-            if keeper.planned:
-                guard.alone("keeping a consumer", keeper.write)
-                yield _WRITING_COST
+            while keeper.planned:
+                more = False
+                try:
+                    more = keeper.write_some()
+                except Exception as error:
+                    guard.report("keeping a consumer", error)
+                yield _WRITING_COST if not more else MOST_ITEMS
+                keeper.planned |= more
         if self.journal is not None:
             self.stream.account.committer.dirty(self.journal)
         self.checkpoint_if_due()
@@ -278,16 +285,18 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages
+        waiting = []
         for lasts in self._gathering:
             lasts.removed(sseqs)
-        lost, highest = set(sseqs), max(sseqs)
+        highest = max(sseqs)
         for consumer in list(self._by_name.values()):
             ledger = consumer.ledger
             consumer.feed.passed(sseqs, removals, highest)
             consumer.feed.removed(sseqs)
-            if ledger.pending or ledger.redelivered:  # few, more often than not, of many that are gone
-                for sseq in sorted((ledger.pending.keys() & lost) | (ledger.redelivered.keys() & lost)):
-                    consumer.message_removed(sseq)
+            if ledger.pending or ledger.redelivered:
+                waiting.append(consumer)
+        if waiting:
+            slices.begin(self.stream.world, "telling what is gone", _missed(waiting, sseqs))
 
     def retention_changed(self) -> None:
         """Apply a changed retention of the stream."""
@@ -314,14 +323,30 @@ class ConsumerManager(Mapping[str, Consumer]):
                 continue
             consumer.feed.removed(gone)
             if subject is None:
-                consumer.purged(log.first_seq)
+                yield from consumer.purged(log.first_seq)
             elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
                 if left < 0:
                     left = log.next_match(log.first_seq, subject)
-                consumer.purged(left or log.last_seq + 1)
+                yield from consumer.purged(left or log.last_seq + 1)
             elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
                 consumer.lost(lost)
-                consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
+                yield from consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
             if number % _TOLD_AT_ONCE == 0:
                 left = -1  # others may have come
                 yield _TOLD_AT_ONCE
+
+
+def _missed(consumers: list[Consumer], sseqs: list[int]) -> Pieces[None]:
+    """Tell consumers which of their messages are gone, though nobody acknowledged them."""
+    sseqs = sorted(sseqs)
+    for consumer in consumers:
+        ledger = consumer.ledger
+        for start in range(0, len(sseqs), _LOOKED_UP):
+            cost = 1
+            for sseq in sseqs[start : start + _LOOKED_UP]:
+                if sseq in ledger.pending or sseq in ledger.redelivered:
+                    guard.alone("telling what is gone", consumer.message_removed, sseq)
+                    cost += _MISSED_COST
+            yield cost
+            if not consumer.running:
+                break

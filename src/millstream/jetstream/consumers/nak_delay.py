@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from millstream.golang.duration import DurationError, parse_duration
+from millstream.golang.json import FEW_VALUES
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.go_duration import DurationError, parse_duration
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import NakOptions
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jsapi import headers as names
 from millstream.jsapi import requests
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import API_LEVEL
 from millstream.protocol import headers as header_block
 

@@ -8,8 +8,8 @@ Not here: when each is sent (`pulls`, `groups`, `pull_requests`).
 
 from typing import Final
 
+from millstream.golang.duration import format_duration
 from millstream.jsapi import headers
-from millstream.jsapi.go_duration import format_duration
 
 NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
 REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"

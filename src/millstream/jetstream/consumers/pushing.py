@@ -104,8 +104,7 @@ class PushDelivery:
             self._follow()
             self.start()
         if before.deliver_subject != config.deliver_subject:
-            for sseq in consumer.ledger.queue_all(self._world.steady_ns()):
-                consumer.expiry.give_up(sseq)
+            consumer.expiry.deliver_all_again()
 
     def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
         """Refuse a pull request."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.json import FEW_VALUES, escape_html
 from millstream.jetstream.counter import NUMBER, Sum, format_number, parse_number
 from millstream.jsapi import headers as names
-from millstream.jsapi.codec import JsonError, decode_lenient, escape_html
+from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue
 from millstream.protocol import headers
 

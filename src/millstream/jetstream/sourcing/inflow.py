@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
+from millstream.golang.time import Time
 from millstream.jetstream.sourcing import life as times
 from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
 from millstream.jetstream.sourcing.life import Event, Life, State
@@ -24,7 +25,6 @@ from millstream.jetstream.sourcing.storing import store_mirrored, store_sourced
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.errors import ApiError, Err, ErrorBody
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.names import FLOW_CONTROL_PREFIX
 from millstream.jsapi.stream_types import ExternalStream, StreamSourceInfo

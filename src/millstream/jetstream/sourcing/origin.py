@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from millstream.base.ids import nuid, secret_token, short_hash
+from millstream.golang.time import Time
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamConfig, StreamSource

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import short_hash
+from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.incoming import MARK_SOURCE
 from millstream.jetstream.sourcing import source_header
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_types import Struct, UInt64, always, always_new, no_members
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.protocol import headers
 from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError

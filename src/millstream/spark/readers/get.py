@@ -8,8 +8,8 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
+from millstream.golang.time import parse_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import parse_time
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job

@@ -23,7 +23,11 @@ _FRACTION_DIGITS: Final = 18  # further digits are less than a nanosecond, even 
 
 
 class DurationError(MillstreamError):
-    """A text is not a duration."""
+    """A text is not a duration, or one of more than 292 years (`too_long`)."""
+
+    def __init__(self, text: str, *, too_long: bool) -> None:
+        super().__init__(f'time: invalid duration "{text}"')
+        self.too_long = too_long
 
 
 def parse_duration(text: str) -> int:
@@ -39,8 +43,9 @@ def parse_duration(text: str) -> int:
         fraction = found[2][:_FRACTION_DIGITS] if found[2] else "0"
         total += int(fraction) * unit // 10 ** len(fraction)
         at = found.end()
-    if not rest or at < len(rest) or total > _MOST:
-        raise DurationError(f'time: invalid duration "{text}"')
+    is_whole = bool(rest) and at == len(rest)
+    if not is_whole or total > _MOST:
+        raise DurationError(text, too_long=is_whole)
     return -total if negative else total
 
 

@@ -31,6 +31,14 @@ MOST_VALUES_OF_STRANGERS: Final = 4096
 MOST_VALUES: Final = 10_000_000  # for texts that this server wrote
 FEW_VALUES: Final = 256  # for requests about single messages
 
+_ESCAPES: Final = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+
 
 class Kind(StrEnum):
     """The type of a value; the words are used in error messages."""
@@ -116,17 +124,11 @@ def syntax_error(text: bytes) -> str:
     return ""
 
 
-def quoted(text: str) -> str:
-    """Return `text` in double quotes, as Go's %q does."""
-    shown = []
-    for character in text:
-        if character in '"\\':
-            shown.append("\\" + character)
-        elif character.isprintable():
-            shown.append(character)
-        else:
-            shown.append(repr(character)[1:-1])
-    return f'"{"".join(shown)}"'
+def escape_html(json: bytes) -> bytes:
+    """Return the same JSON with the characters escaped that mean something in HTML, as Go's encoder does."""
+    for character, escape in _ESCAPES:  # they occur only inside strings
+        json = json.replace(character, escape)
+    return json
 
 
 class _Scanner:
