@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 5
 RUN_FLAGS ?=
 # What has compiled modules, and is tested interpreted, too.
-INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects wire)
+INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects link)
 
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -20,16 +20,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from millstream.link.async_publisher import AsyncPublisher
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.options import LinkOptions, parse_servers
+from millstream.link.publishing import Receipts
 from millstream.spark.connecting import close_idle_links
 from millstream.spark.options import ConnectionOptions, SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.options import LinkOptions, parse_servers
-from millstream.wire.publishing import Receipts
 
 _BODY: Final = b"x" * 128
 _WINDOW: Final = 4000

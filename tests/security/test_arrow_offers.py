@@ -12,11 +12,11 @@ import nats
 import pytest
 from lying_server import Client, LyingServer
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, ServerAddress
 from millstream.spark.readers.arrow import Offer, _doubt, find_offer
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, ServerAddress
 
 SUBJECT = "$MILLSTREAM.ARROW.INFO"
 

@@ -18,15 +18,15 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import ApiRefused
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import ApiRefused
-from millstream.wire.options import LinkOptions, parse_servers
 
 ALL = tuple(COLUMNS)
 Row = dict[str, Any]

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import WireError
+from millstream.link.options import LinkOptions, parse_servers
+from millstream.link.publishing import Receipts
+from millstream.link.single_frames import header_block
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline
 from millstream.spark.pipeline.runner import PipelineRun
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import WireError
-from millstream.wire.options import LinkOptions, parse_servers
-from millstream.wire.publishing import Receipts
-from millstream.wire.single_frames import header_block
 
 
 class Broker:

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.connecting import close_idle_links
 from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
 from millstream.spark.options import ConnectionOptions, SinkOptions
@@ -23,8 +25,6 @@ from millstream.spark.writing.identity import TaskIdentity
 from millstream.spark.writing.plain import PlainWriter
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 Batches = list[pa.RecordBatch]

@@ -1,6 +1,6 @@
 """The fast way to the broker: for each link one connection that does nothing but publish.
 
-nats-py makes an object, a future and a task switch for every answer; `millstream.wire` makes none of them.
+nats-py makes an object, a future and a task switch for every answer; `millstream.link` makes none of them.
 Publishes of all callers of a link share the connection: those of one turn of the loop leave in one write.
 """
 
@@ -26,10 +26,10 @@ from millstream.gateway.errors import (
     Unauthorized,
 )
 from millstream.gateway.settings import Nats
-from millstream.wire import errors as wire
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.login import check_files
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link import errors as wire
+from millstream.link.async_publisher import AsyncPublisher
+from millstream.link.login import check_files
+from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
 _NOT_IN_VALUES: Final = re.compile(r"[\r\n\0]")

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiRefused, NoResponders, RequestTimeout, WireError
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions
 from millstream.spark.streams import StreamFacts
-from millstream.wire.errors import ApiRefused, NoResponders, RequestTimeout, WireError
 
 logger: Final = logging.getLogger("millstream.spark")
 

@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from millstream.jsapi.errors import Err
-from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
-from millstream.spark.options import ConnectionOptions
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import (
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import (
     ApiRefused,
     AuthorizationViolation,
     BadOptions,
@@ -25,7 +23,9 @@ from millstream.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
+from millstream.spark.options import ConnectionOptions
 
 logger: Final = logging.getLogger("millstream.spark")
 

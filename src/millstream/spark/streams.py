@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from millstream.jsapi.errors import Err
 from millstream.jsapi.go_time import format_time
-from millstream.wire.errors import ApiRefused
+from millstream.link.errors import ApiRefused
 
 _ADVISORIES: Final = "$JS.EVENT."
 _NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]

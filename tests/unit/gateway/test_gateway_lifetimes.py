@@ -22,7 +22,7 @@ from millstream.gateway.settings import Listener, Nats, Settings, Tls
 from millstream.gateway.v1.subscribe import board_of
 from millstream.gateway.v2.calls import Flow
 from millstream.gateway.v2.live import begun
-from millstream.wire.errors import BadOptions
+from millstream.link.errors import BadOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:

@@ -27,8 +27,8 @@ from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
 from millstream.jsapi import headers as jetstream
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.publishing import Origin, Receipts
+from millstream.link.async_publisher import AsyncPublisher
+from millstream.link.publishing import Origin, Receipts
 
 section: Final = Section(Tag.PUBLISHING)
 

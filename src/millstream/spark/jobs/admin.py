@@ -13,12 +13,12 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import ApiRefused, NoResponders
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import ConnectionOptions
 from millstream.spark.streams import StreamFacts, facts_of
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import ApiRefused, NoResponders
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
 _NO_MESSAGE: Final = tuple(

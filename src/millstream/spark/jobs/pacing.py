@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.publishing import Receipts
 from millstream.spark.connecting import borrowed_link, explained
 from millstream.spark.errors import SourceUnavailable
 from millstream.spark.options import ConnectionOptions
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.publishing import Receipts
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

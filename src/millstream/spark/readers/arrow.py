@@ -24,11 +24,11 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import NoResponders, RequestTimeout, WireError
+from millstream.link.login import tls_context
 from millstream.spark.partitions import RangePartition
 from millstream.spark.readers.loss import report
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import NoResponders, RequestTimeout, WireError
-from millstream.wire.login import tls_context
 
 logger: Final = logging.getLogger("millstream.spark")
 

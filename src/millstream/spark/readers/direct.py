@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
+from millstream.link.errors import NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
-from millstream.wire.errors import NotConnected, RequestTimeout
 
 _MOST: Final = 1_000  # messages of one request: more gained nothing where it was measured
 _END_OF_BATCH: Final = 204

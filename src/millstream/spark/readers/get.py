@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from millstream.jsapi.errors import Err
 from millstream.jsapi.go_time import parse_time
+from millstream.link.errors import ApiRefused
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job
-from millstream.wire.errors import ApiRefused
 
 _NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
+from millstream.link.errors import NotConnected, RequestTimeout, WireError
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
-from millstream.wire.errors import NotConnected, RequestTimeout, WireError
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})

@@ -13,6 +13,15 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import (
+    ApiRefused,
+    AuthorizationViolation,
+    NoResponders,
+    NotConnected,
+    RequestTimeout,
+    WireError,
+)
 from millstream.spark.columns import Columns
 from millstream.spark.connecting import borrowed_link, explain
 from millstream.spark.errors import SourceUnavailable
@@ -26,15 +35,6 @@ from millstream.spark.readers.job import Job
 from millstream.spark.readers.loss import check_after, check_before
 from millstream.spark.readers.pull import PullReader
 from millstream.spark.schema import arrow_schema, chosen_columns, needs_data
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import (
-    ApiRefused,
-    AuthorizationViolation,
-    NoResponders,
-    NotConnected,
-    RequestTimeout,
-    WireError,
-)
 
 logger: Final = logging.getLogger("millstream.spark")
 

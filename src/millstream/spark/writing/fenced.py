@@ -32,15 +32,15 @@ import pyarrow as pa
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink, Question, Reply
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.link.publishing import FrameBuffer, PubAck
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.identity import TaskIdentity
-from millstream.wire.blocking import BlockingLink, Question, Reply
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
-from millstream.wire.publishing import FrameBuffer, PubAck
 
 logger: Final = logging.getLogger("millstream.spark")
 

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Final
 
 from millstream.jsapi.errors import Err
-from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.link.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
 _ROW_CODES: Final = frozenset(

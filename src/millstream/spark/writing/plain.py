@@ -17,15 +17,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import NoResponders, NotConnected, WireError
+from millstream.link.publishing import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.outcome import Verdict, verdict_on
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import NoResponders, NotConnected, WireError
-from millstream.wire.publishing import Receipts
 
 logger: Final = logging.getLogger("millstream.spark")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from millstream.wire.errors import ProtocolViolation
-from millstream.wire.login import read_info
-from millstream.wire.parser import Op, Parser
-from millstream.wire.publishing import PublishWindow, Receipts
+from millstream.link.errors import ProtocolViolation
+from millstream.link.login import read_info
+from millstream.link.parser import Op, Parser
+from millstream.link.publishing import PublishWindow, Receipts
 
 UNREADABLE = [b'{"server_id":"\xff"}', b'{"a":' + b"[" * 5000, b"{", b"\xff"]
 

@@ -22,7 +22,7 @@ import msgspec
 
 from millstream.base.buffer import GrowingBuffer
 from millstream.base.errors import UNREADABLE_JSON
-from millstream.wire.errors import (
+from millstream.link.errors import (
     ApiRefused,
     BadMessage,
     NoResponders,
@@ -30,7 +30,7 @@ from millstream.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millstream.wire.parser import Parser
+from millstream.link.parser import Parser
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy

@@ -1,4 +1,4 @@
-"""A lean client of the NATS wire, for whoever moves many messages: no object per message, no loop needed.
+"""One connection to any NATS server, with an event loop or without, and no object per message.
 
 ``parser`` reads what a server sends, ``login`` says who we are, ``blocking`` is a connection for programs
 without an event loop (tasks of Spark), ``publishing`` a window of unanswered publishes, with ``publishers``

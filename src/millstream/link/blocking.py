@@ -38,7 +38,7 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.reasons import connection_reason
 from millstream.jsapi.errors import not_enabled
-from millstream.wire.errors import (
+from millstream.link.errors import (
     ApiRefused,
     AuthorizationViolation,
     NoResponders,
@@ -47,7 +47,7 @@ from millstream.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millstream.wire.login import (
+from millstream.link.login import (
     ServerInfo,
     connect_frames,
     known_servers,
@@ -57,9 +57,9 @@ from millstream.wire.login import (
     tls_context,
     wants_tls,
 )
-from millstream.wire.options import LinkOptions, ServerAddress
-from millstream.wire.parser import Op, Parser
-from millstream.wire.single_frames import message_frame, subscription_frame
+from millstream.link.options import LinkOptions, ServerAddress
+from millstream.link.parser import Op, Parser
+from millstream.link.single_frames import message_frame, subscription_frame
 
 _ROOM: Final = 512 * 1024  # bytes asked for at once
 _RECEIVE_BUFFER: Final = 4 * 1024 * 1024  # of the socket: the server goes on while a batch is worked on

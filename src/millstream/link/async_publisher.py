@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from millstream.wire.async_connection import PING_INTERVAL_S, AsyncConnection, open_connection
-from millstream.wire.errors import AuthorizationViolation, NotConnected, PermissionViolation, WireError
-from millstream.wire.login import ServerInfo, known_servers, new_inbox
-from millstream.wire.options import LinkOptions
-from millstream.wire.publishing import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
+from millstream.link.async_connection import PING_INTERVAL_S, AsyncConnection, open_connection
+from millstream.link.errors import AuthorizationViolation, NotConnected, PermissionViolation, WireError
+from millstream.link.login import ServerInfo, known_servers, new_inbox
+from millstream.link.options import LinkOptions
+from millstream.link.publishing import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
 
 DEFAULT_ANSWER_S: Final = 10.0
 _FLUSH_AT: Final = 128 * 1024  # bytes of frames that are written before the turn of the loop ends

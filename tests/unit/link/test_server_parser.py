@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.wire.errors import ProtocolViolation
-from millstream.wire.parser import Op, Parser
+from millstream.link.errors import ProtocolViolation
+from millstream.link.parser import Op, Parser
 
 Event = tuple[object, ...]
 

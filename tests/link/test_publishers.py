@@ -8,14 +8,10 @@ import pytest
 import pytest_asyncio
 from wire_kit import ServerFactory, options_for
 
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.fault_proxy import FaultProxy, Faults
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.wire.async_publisher import AsyncPublisher, receipt_of
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import (
+from millstream.link.async_publisher import AsyncPublisher, receipt_of
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import (
     ApiRefused,
     AuthorizationViolation,
     BadMessage,
@@ -23,9 +19,13 @@ from millstream.wire.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
-from millstream.wire.publishing import Origin, Receipts
-from millstream.wire.single_frames import header_block
+from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.publishing import Origin, Receipts
+from millstream.link.single_frames import header_block
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.fault_proxy import FaultProxy, Faults
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerProcess
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from typing import Any
 
 import cython
 
-from millstream.wire.errors import ProtocolViolation
+from millstream.link.errors import ProtocolViolation
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcpy, memmove

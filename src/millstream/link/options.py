@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from millstream.base.addresses import DEFAULT_PORT, BadAddress, parse_address
-from millstream.wire.errors import BadOptions
+from millstream.link.errors import BadOptions
 
 DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 DEFAULT_CONNECT_S: Final = 5.0

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from millstream.base.reasons import connection_reason
-from millstream.wire.errors import NotConnected, ProtocolViolation, WireError
-from millstream.wire.login import (
+from millstream.link.errors import NotConnected, ProtocolViolation, WireError
+from millstream.link.login import (
     ServerInfo,
     connect_frames,
     read_info,
@@ -20,8 +20,8 @@ from millstream.wire.login import (
     tls_context,
     wants_tls,
 )
-from millstream.wire.options import LinkOptions, ServerAddress
-from millstream.wire.parser import Op, Parser
+from millstream.link.options import LinkOptions, ServerAddress
+from millstream.link.parser import Op, Parser
 
 _ROOM: Final = 128 * 1024  # bytes asked for at once
 _MOST_PINGS: Final = 2  # of ours without an answer, then the connection is dead

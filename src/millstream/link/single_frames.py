@@ -5,7 +5,7 @@ Whatever would break its line is refused here, so that nothing a caller hands in
 
 from collections.abc import Mapping
 
-from millstream.wire.errors import WireError
+from millstream.link.errors import WireError
 
 
 def header_block(headers: bytes | Mapping[str, str]) -> bytes:

@@ -22,14 +22,14 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.base.reasons import file_reason
 from millstream.base.tls_files import TlsFileError, client_context
-from millstream.wire.errors import (
+from millstream.link.errors import (
     AuthorizationViolation,
     BadOptions,
     NotConnected,
     ProtocolViolation,
     WireError,
 )
-from millstream.wire.options import LinkOptions, ServerAddress, TlsOptions
+from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
 
 if TYPE_CHECKING:
     from millstream.base.seeds import Signer

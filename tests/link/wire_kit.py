@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerProcess
-from millstream.wire.options import LinkOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 

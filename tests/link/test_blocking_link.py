@@ -10,11 +10,8 @@ from wire_kit import Operator, RogueServer, ServerFactory, options_for
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import (
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import (
     ApiRefused,
     AuthorizationViolation,
     NoResponders,
@@ -22,9 +19,12 @@ from millstream.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
-from millstream.wire.parser import Op
-from millstream.wire.single_frames import header_block, message_frame
+from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.parser import Op
+from millstream.link.single_frames import header_block, message_frame
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerKind, ServerProcess
 
 SEED = make_seed(KeyKind.USER, b"k" * 32)
 USERS = f"""

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from millstream.base.nkeys import verify
-from millstream.wire.errors import (
+from millstream.link.errors import (
     ApiRefused,
     AuthorizationViolation,
     BadOptions,
     NotConnected,
     ProtocolViolation,
 )
-from millstream.wire.login import (
+from millstream.link.login import (
     ServerInfo,
     connect_frames,
     known_servers,
@@ -26,7 +26,7 @@ from millstream.wire.login import (
     tls_context,
     wants_tls,
 )
-from millstream.wire.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 HERE = ServerAddress("127.0.0.1")

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer
-from millstream.wire.parser cimport Parser
+from millstream.link.parser cimport Parser
 
 cdef Py_ssize_t _LINE_ROOM
 cdef Py_ssize_t _LONGEST_SUBJECT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.wire.errors import (
+from millstream.link.errors import (
     ApiRefused,
     BadMessage,
     NoResponders,
@@ -15,8 +15,8 @@ from millstream.wire.errors import (
     RequestTimeout,
     WireError,
 )
-from millstream.wire.parser import Op, Parser
-from millstream.wire.publishing import Origin, PublishWindow, Receipts, is_publishable
+from millstream.link.parser import Op, Parser
+from millstream.link.publishing import Origin, PublishWindow, Receipts, is_publishable
 
 NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 
