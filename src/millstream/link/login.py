@@ -116,21 +116,17 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
     if options.creds_file or options.creds_text:
         from millstream.base.seeds import read_credentials  # only here: cryptography takes its time to import
 
-        text = options.creds_text
-        if options.creds_file:
-            try:
-                text = Path(options.creds_file).read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-                raise BadOptions(f"cannot read the credentials in {options.creds_file}: {reason}") from None
+        text = _read(options.creds_file, "credentials") if options.creds_file else options.creds_text
         try:
             jwt, seed = read_credentials(text)
         except MillstreamError as error:
             what = f"the credentials file {options.creds_file}" if options.creds_file else "the credentials"
             raise BadOptions(f"{what} cannot be used: {error}") from None
         return Credentials({"jwt": jwt} if jwt else {}, seed)
-    if options.nkey_seed:
-        return Credentials({}, options.nkey_seed)
+    if options.nkey_file:
+        return Credentials({}, _read(options.nkey_file, "nkey seed").strip())
+    if options.nkey_seed or options.jwt:
+        return Credentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
     if options.token:
         return Credentials({"auth_token": options.token})
     if options.user:
@@ -140,6 +136,14 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
     if server.user:
         return Credentials({"auth_token": server.user})
     return Credentials({})
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
+        raise BadOptions(f"cannot read the {what} in {path}: {reason}") from None
 
 
 def connect_frames(
