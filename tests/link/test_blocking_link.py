@@ -12,16 +12,16 @@ from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.blocking import BlockingLink
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
+    LinkError,
     NoResponders,
     NotConnected,
     RequestTimeout,
-    WireError,
 )
+from millstream.link.frames import header_block, message_frame
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.parser import Op
-from millstream.link.single_frames import header_block, message_frame
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
@@ -112,7 +112,7 @@ def test_an_inbox_prefix_is_where_answers_are_awaited(shared_server: ServerFacto
             link.request("ok.question")
     with (
         BlockingLink(options_for(server, user="shy", password="shy", inbox_prefix="_THEIRS")) as link,
-        pytest.raises(WireError, match="Permissions Violation for Subscription"),
+        pytest.raises(LinkError, match="Permissions Violation for Subscription"),
     ):
         link.request("ok.question")
 
@@ -120,7 +120,7 @@ def test_an_inbox_prefix_is_where_answers_are_awaited(shared_server: ServerFacto
 def test_a_forbidden_publish_is_told_and_the_connection_lives_on(shared_server: ServerFactory) -> None:
     with BlockingLink(options_for(shared_server(config=USERS), user="shy", password="shy")) as link:
         link.publish("not.ok", b"x")
-        with pytest.raises(WireError, match=r'Permissions Violation for Publish to "not\.ok"'):
+        with pytest.raises(LinkError, match=r'Permissions Violation for Publish to "not\.ok"'):
             link.ping()
         link.ping()
 
@@ -191,7 +191,7 @@ def test_the_api_answers_and_refuses(js: ServerProcess) -> None:
         )
         assert created["config"]["name"] == "WIRE"
         assert link.api("STREAM.INFO.WIRE")["state"]["messages"] == 0
-        with pytest.raises(ApiRefused, match=r"STREAM\.INFO\.NONE: stream not found") as caught:
+        with pytest.raises(ApiError, match=r"STREAM\.INFO\.NONE: stream not found") as caught:
             link.api("STREAM.INFO.NONE")
         assert (caught.value.code, caught.value.err_code) == (404, 10059)
         assert link.api("STREAM.DELETE.WIRE")["success"]
@@ -264,13 +264,13 @@ def test_messages_can_be_read_out_of_the_parser(js: ServerProcess) -> None:
 
 @pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB x 0", "a\tb"])
 def test_a_subject_that_would_break_its_line_is_refused(subject: str) -> None:
-    with pytest.raises(WireError, match="no subject"):
+    with pytest.raises(LinkError, match="no subject"):
         message_frame(subject, b"", "", b"")
 
 
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a:": "c"}, {"": "c"}, {"a": "c\r\nd: e"}, {"a\n": "c"}])
 def test_a_header_that_would_break_its_line_is_refused(headers: dict[str, str]) -> None:
-    with pytest.raises(WireError, match="header"):
+    with pytest.raises(LinkError, match="header"):
         header_block(headers)
 
 
@@ -356,7 +356,7 @@ def test_a_hostile_answer_breaks_the_connection_and_not_the_memory() -> None:
     with (
         RogueServer(hostile) as rogue,
         BlockingLink(rogue.options) as link,
-        pytest.raises(WireError, match=announced),
+        pytest.raises(LinkError, match=announced),
     ):
         link.next_message(10)
 
@@ -376,7 +376,7 @@ def test_an_answer_of_the_api_that_is_no_json_is_told(js: ServerProcess) -> None
 
         thread = threading.Thread(target=play)
         thread.start()
-        with pytest.raises(WireError, match="no JSON object"):
+        with pytest.raises(LinkError, match="no JSON object"):
             link.api("INFO")
         thread.join()
 

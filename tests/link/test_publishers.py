@@ -12,16 +12,16 @@ from millstream.link.async_publisher import AsyncPublisher, receipt_of
 from millstream.link.blocking import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
     BadMessage,
     NoResponders,
     NotConnected,
     RequestTimeout,
 )
+from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.publishing import Origin, Receipts
-from millstream.link.single_frames import header_block
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.fault_proxy import FaultProxy, Faults
 from millstream.testing.patience import PATIENCE_S
@@ -93,7 +93,7 @@ def test_refusals_belong_to_their_message(link: BlockingLink) -> None:
     publisher.settle(receipts)
     assert receipts.sequences == [1, 2, 3, 0, 0, 0, 1]
     kinds = {place: type(error) for place, error in receipts.errors.items()}
-    assert kinds == {3: ApiRefused, 4: ApiRefused, 5: NoResponders}
+    assert kinds == {3: ApiError, 4: ApiError, 5: NoResponders}
     assert "maximum messages exceeded" in str(receipts.errors[3])
 
 
@@ -189,9 +189,9 @@ async def test_errors_stand_at_the_place_of_their_message(publisher: AsyncPublis
         ]
     )
     kinds = {place: type(error) for place, error in receipts.errors.items()}
-    assert kinds == {1: BadMessage, 2: NoResponders, 3: BadMessage, 4: ApiRefused}
+    assert kinds == {1: BadMessage, 2: NoResponders, 3: BadMessage, 4: ApiError}
     assert receipts.sequences == [1, 0, 0, 0, 0, 2]
-    with pytest.raises(ApiRefused) as caught:
+    with pytest.raises(ApiError) as caught:
         receipt_of(receipts, 4)
     assert caught.value.err_code == 10071
 

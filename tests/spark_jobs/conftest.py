@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from millstream.link.blocking import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
-from millstream.link.errors import WireError
+from millstream.link.errors import LinkError
+from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publishing import Receipts
-from millstream.link.single_frames import header_block
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline
@@ -45,7 +45,7 @@ class Broker:
         """The connection; a new one if its pings went unanswered for too long while Spark worked."""
         try:
             self._link.ping()
-        except WireError:
+        except LinkError:
             self._link.reconnect(60)
         return self._link
 

@@ -26,7 +26,7 @@ from millstream.gateway.errors import (
     Unauthorized,
 )
 from millstream.gateway.settings import Nats
-from millstream.link import errors as wire
+from millstream.link import errors as link_errors
 from millstream.link.async_publisher import AsyncPublisher
 from millstream.link.login import check_files
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
@@ -69,7 +69,7 @@ class LinkPublisher:
         try:
             await asyncio.shield(self._connecting)
             self._was_connected = True
-        except wire.WireError as error:
+        except link_errors.LinkError as error:
             raise error_of(error) from error
         finally:
             if self._connecting is not None and self._connecting.done():
@@ -83,7 +83,7 @@ class LinkPublisher:
         block = header_block(headers.items()) if headers else b""
         try:
             receipt = await self.wire.publish(subject.encode(), payload, block)
-        except wire.WireError as error:
+        except link_errors.LinkError as error:
             raise error_of(error) from error
         details = receipt.details
         if details is None:
@@ -116,22 +116,22 @@ def header_block(pairs: Iterable[tuple[str, str]]) -> bytes:
     return "".join(lines).encode()
 
 
-def error_of(error: wire.WireError) -> GatewayError:
+def error_of(error: link_errors.LinkError) -> GatewayError:
     """The gateway's error for one of the wire."""
     match error:
-        case wire.AuthorizationViolation():
+        case link_errors.AuthorizationViolation():
             return Unauthorized("NATS does not take the credentials")
-        case wire.NotConnected():
+        case link_errors.NotConnected():
             return LinkDown(str(error))
-        case wire.RequestTimeout():
+        case link_errors.RequestTimeout():
             return LinkTimeout("NATS did not answer in time: whether it is stored is not known")
-        case wire.NoResponders():
+        case link_errors.NoResponders():
             return NoResponders()
-        case wire.PermissionViolation():
+        case link_errors.PermissionViolation():
             return PermissionDenied(f"nats: {error}")
-        case wire.ApiRefused():
+        case link_errors.ApiError():
             return JetStreamRefused(error.code, error.err_code, error.description)
-        case wire.BadMessage():
+        case link_errors.BadMessage():
             return PayloadTooLarge() if "bytes" in str(error) else BadRequest(str(error))
     return LinkDown(str(error))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from millstream.base.reasons import connection_reason
-from millstream.link.errors import NotConnected, ProtocolViolation, WireError
+from millstream.link.errors import LinkError, NotConnected, ProtocolViolation
 from millstream.link.login import (
     ServerInfo,
     connect_frames,
@@ -37,7 +37,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         receive: Callable[[Parser], object],
         received: Callable[[], None],
         writable: Callable[[], None],
-        lost: Callable[[WireError], None],
+        lost: Callable[[LinkError], None],
     ) -> None:
         self.server: Final = server
         self.info = ServerInfo()
@@ -49,7 +49,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._lost = lost
         self._parser = Parser()
         self._transport: asyncio.Transport | None = None
-        self._reason: WireError | None = None
+        self._reason: LinkError | None = None
         self._awaited: asyncio.Future[None] | None = None
         self._awaited_op = Op.NEED_MORE
         self._greeted = False
@@ -77,7 +77,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 else:
                     self._take(op)
                 op = parser.next()
-        except WireError as error:
+        except LinkError as error:
             self.abort(error)
             return
         self._received()
@@ -112,7 +112,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def abort(self, reason: WireError) -> None:
+    def abort(self, reason: LinkError) -> None:
         """End it now, and tell `lost` why."""
         if self._reason is None:
             self._reason = reason
@@ -209,7 +209,7 @@ async def open_connection(
                 server_hostname=server.host if first else None,
             )
             await connection.log_in(options, ping_interval_s, context)
-    except WireError:
+    except LinkError:
         connection.close()
         raise
     except (OSError, TimeoutError) as error:
@@ -222,7 +222,7 @@ async def open_connection(
 
 
 async def check_login(options: LinkOptions, context: ssl.SSLContext | None = None) -> None:
-    """Log in to the first server of the options, and leave; WireError says why that fails."""
+    """Log in to the first server of the options, and leave; LinkError says why that fails."""
 
     def ignore(*_: object) -> None:
         pass

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from millstream.link.async_connection import PING_INTERVAL_S, AsyncConnection, open_connection
-from millstream.link.errors import AuthorizationViolation, NotConnected, PermissionViolation, WireError
+from millstream.link.errors import AuthorizationViolation, LinkError, NotConnected, PermissionViolation
 from millstream.link.login import ServerInfo, known_servers, new_inbox
 from millstream.link.options import LinkOptions
 from millstream.link.publishing import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
@@ -66,7 +66,7 @@ class AsyncPublisher:
         self._window = PublishWindow(self._inbox.encode(), limit)
         self._wake_at = max(limit // 4, 1)
         self._connection: AsyncConnection | None = None
-        self._problem: WireError = NotConnected("not connected yet")
+        self._problem: LinkError = NotConnected("not connected yet")
         self._info: ServerInfo | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._flush_planned = False
@@ -94,7 +94,7 @@ class AsyncPublisher:
         """Try every server once, in random order; NotConnected tells what each of them said."""
         if self._connection is not None:
             return
-        failures: list[WireError] = []
+        failures: list[LinkError] = []
         servers = known_servers(self._options, self._info)
         random.shuffle(servers)
         for server in servers:
@@ -131,7 +131,7 @@ class AsyncPublisher:
         if connection is not None:
             connection.close()
 
-    def _lost(self, error: WireError) -> None:
+    def _lost(self, error: LinkError) -> None:
         if self._connection is None:
             return
         self._info = self._connection.info
@@ -149,7 +149,7 @@ class AsyncPublisher:
             await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
             try:
                 return await self.connect()
-            except WireError as error:
+            except LinkError as error:
                 self._tell(False, str(error))
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 

@@ -39,14 +39,15 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.reasons import connection_reason
 from millstream.jsapi.errors import not_enabled
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
+    LinkError,
     NoResponders,
     NotConnected,
     ProtocolViolation,
     RequestTimeout,
-    WireError,
 )
+from millstream.link.frames import message_frame, subscription_frame
 from millstream.link.login import (
     ServerInfo,
     connect_frames,
@@ -59,7 +60,6 @@ from millstream.link.login import (
 )
 from millstream.link.options import LinkOptions, ServerAddress
 from millstream.link.parser import Op, Parser
-from millstream.link.single_frames import message_frame, subscription_frame
 
 _ROOM: Final = 512 * 1024  # bytes asked for at once
 _RECEIVE_BUFFER: Final = 4 * 1024 * 1024  # of the socket: the server goes on while a batch is worked on
@@ -108,7 +108,7 @@ class BlockingLink:
         self.inbox: Final = new_inbox(options)
         self.proof_key: Final = secrets.token_hex(16)  # known to the server alone
         self._socket: socket.socket | None = None
-        self._broken: WireError | None = None
+        self._broken: LinkError | None = None
         self._sids = 0
         self._subscriptions: dict[int, tuple[str, str]] = {}
         self._handlers: dict[int, Callable[[Parser], object]] = {}
@@ -152,7 +152,7 @@ class BlockingLink:
         """Try every server once, in random order; NotConnected tells what each of them said."""
         if self._socket is not None:
             return
-        failures: list[WireError] = []
+        failures: list[LinkError] = []
         servers = known_servers(self.options, self.info)
         random.shuffle(servers)
         for server in servers:
@@ -225,7 +225,7 @@ class BlockingLink:
             self._await_op(Op.PONG, deadline, server)
             for sid, (subject, queue) in self._subscriptions.items():
                 self.send(subscription_frame(subject, queue, sid))
-        except (WireError, OSError):
+        except (LinkError, OSError):
             self._drop()
             raise
 
@@ -265,7 +265,7 @@ class BlockingLink:
         self.parser.clear()
         self.strays.clear()
 
-    def _fail(self, error: WireError) -> WireError:
+    def _fail(self, error: LinkError) -> LinkError:
         self._drop()
         self._broken = error
         return error
@@ -318,7 +318,7 @@ class BlockingLink:
         elif op == Op.ERR:
             line = self.parser.line()
             if line.strip(b"'").lower().startswith(b"permissions violation"):
-                raise WireError(f"{self.server}: {line.decode(errors='replace').strip(chr(39))}")
+                raise LinkError(f"{self.server}: {line.decode(errors='replace').strip(chr(39))}")
             assert self.server is not None
             raise self._fail(refusal(self.server, line, self.options))
 
@@ -453,7 +453,7 @@ class BlockingLink:
     def api(
         self, name: str, request: Mapping[str, Any] | bytes = b"", timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Ask the JetStream API: ``api("STREAM.INFO.ORDERS")``; ApiRefused if the answer is an error."""
+        """Ask the JetStream API: ``api("STREAM.INFO.ORDERS")``; ApiError if the answer is an error."""
         body = request if isinstance(request, bytes) else msgspec.json.encode(request)
         try:
             answer = self.request(f"{self.options.api}.{name}", body, timeout_s=timeout_s)
@@ -467,7 +467,7 @@ class BlockingLink:
             raise ProtocolViolation(f"{self.server}: the answer to {name} is no JSON object")
         error = fields.get("error")
         if error:
-            raise ApiRefused(
+            raise ApiError(
                 int(error.get("code", 0)),
                 int(error.get("err_code", 0)),
                 str(error.get("description", "")),

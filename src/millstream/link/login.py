@@ -25,9 +25,9 @@ from millstream.base.tls_files import TlsFileError, client_context
 from millstream.link.errors import (
     AuthorizationViolation,
     BadOptions,
+    LinkError,
     NotConnected,
     ProtocolViolation,
-    WireError,
 )
 from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
 
@@ -188,7 +188,7 @@ def _signer(seed: str) -> "Signer":
         raise BadOptions(f"the nkey seed cannot be used: {error}") from None
 
 
-def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> WireError:
+def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:
     """The error for an -ERR that came before we were in, or that ended the connection."""
     text = line.decode("utf-8", "replace").strip().strip("'")
     if not text.lower().startswith(_REFUSALS):

@@ -23,12 +23,12 @@ import msgspec
 from millstream.base.buffer import GrowingBuffer
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     BadMessage,
+    LinkError,
     NoResponders,
     ProtocolViolation,
     RequestTimeout,
-    WireError,
 )
 from millstream.link.parser import Parser
 
@@ -90,7 +90,7 @@ class Receipts:
         self.sequences: list[int] = []
         self.origins: list[Origin | None] = []
         self.duplicates: set[int] = set()  # places of messages that the stream had already
-        self.errors: dict[int, WireError] = {}  # by place
+        self.errors: dict[int, LinkError] = {}  # by place
         self.details: dict[int, PubAck] = {}  # by place, of answers that say more than usual
         self.open = 0  # messages without an outcome
         self.sealed = False
@@ -99,7 +99,7 @@ class Receipts:
     def __len__(self) -> int:
         return len(self.sequences)
 
-    def refuse(self, error: WireError) -> None:
+    def refuse(self, error: LinkError) -> None:
         """Add a message that is not published at all."""
         self.errors[len(self.sequences)] = error
         self.sequences.append(0)
@@ -216,7 +216,7 @@ class PublishWindow:
         """How many messages have no outcome yet."""
         return self._open
 
-    def problem(self, subject: bytes, header_size: int, payload_size: int) -> WireError | None:
+    def problem(self, subject: bytes, header_size: int, payload_size: int) -> LinkError | None:
         """Why a message can not be sent, or None; a server would end the connection for some of it."""
         if not is_publishable(subject):
             return BadMessage(f"{subject[:256].decode(errors='replace')!r} is no subject to publish to")
@@ -264,7 +264,7 @@ class PublishWindow:
         """As `add`; compiled, the bytes are pointers."""
         number = self._next
         if number - self._lowest >= self.limit:
-            raise WireError("the window of unanswered publishes is full")
+            raise LinkError("the window of unanswered publishes is full")
         frames = self.frames
         frames.make_room(subject_size + self._prefix_size + header_size + payload_size + _LINE_ROOM)
         if header_size > 0:
@@ -374,7 +374,7 @@ class PublishWindow:
             return
         if ack.error is not None:
             error = ack.error
-            receipts.errors[place] = ApiRefused(error.code, error.err_code, error.description, "publish")
+            receipts.errors[place] = ApiError(error.code, error.err_code, error.description, "publish")
             return
         if not ack.seq and not ack.stream:
             receipts.errors[place] = ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
@@ -424,13 +424,13 @@ class PublishWindow:
             else 0
         )
 
-    def fail_all(self, error: WireError) -> int:
+    def fail_all(self, error: LinkError) -> int:
         """Give up all that has no outcome, written or not: the connection is gone."""
         self.frames.clear()
         self._marks.clear()
         return self._give_up(self._next, error)
 
-    def deny(self, subject: bytes, error: WireError) -> int:
+    def deny(self, subject: bytes, error: LinkError) -> int:
         """Give up what was added for `subject`: the server does not permit it, and will not answer."""
         count = 0
         number = self._lowest
@@ -444,7 +444,7 @@ class PublishWindow:
             number += 1
         return count
 
-    def _give_up(self, upper: int, error: WireError) -> int:
+    def _give_up(self, upper: int, error: LinkError) -> int:
         """Every message with a number below `upper` fails."""
         count = 0
         number = self._lowest

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiRefused, NoResponders, RequestTimeout, WireError
+from millstream.link.errors import ApiError, LinkError, NoResponders, RequestTimeout
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
@@ -119,7 +119,7 @@ class Commits:
                     self._purge(name, at.next)
                 else:
                     self._move(name, at.next, offset.query)
-            except WireError as error:
+            except LinkError as error:
                 self._note_failure(name, at)
                 logger.warning("stream %s was not told of progress to %d, will be: %s", name, at.next, error)
             else:
@@ -187,7 +187,7 @@ class Commits:
     def _info(self, stream: str) -> dict[str, Any] | None:
         try:
             return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
-        except ApiRefused as error:
+        except ApiError as error:
             if error.err_code == _NO_CONSUMER:
                 return None
             raise

@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar
 from millstream.jsapi.errors import Err
 from millstream.link.blocking import BlockingLink
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
     BadOptions,
+    LinkError,
     NoResponders,
     NotConnected,
     RequestTimeout,
-    WireError,
 )
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
@@ -77,15 +77,15 @@ def _file(path: str | None) -> str:
     return path
 
 
-def explain(error: WireError, options: ConnectionOptions, stream: str | None = None) -> SparkError:
+def explain(error: LinkError, options: ConnectionOptions, stream: str | None = None) -> SparkError:
     """What a failure on the wire is to someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
-        case ApiRefused() if error.err_code == Err.STREAM_NOT_FOUND.value[1]:
+        case ApiError() if error.err_code == Err.STREAM_NOT_FOUND.value[1]:
             return StreamMissing(
                 f"there is no stream {stream or ''} on {options}; create it, or check the name"
             )
-        case ApiRefused():
+        case ApiError():
             return SparkError(f"JetStream on {options} refused a request{where}: {error}")
         case AuthorizationViolation():
             return NotAllowed(str(error))
@@ -110,7 +110,7 @@ def explain(error: WireError, options: ConnectionOptions, stream: str | None = N
 def explained(options: ConnectionOptions, stream: str | None = None) -> Iterator[None]:
     try:
         yield
-    except WireError as error:
+    except LinkError as error:
         raise explain(error, options, stream) from None  # Spark shows the whole chain, and this one says all
 
 
@@ -122,7 +122,7 @@ def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLin
     if link is not None:
         try:
             link.ping(options.connect_timeout)
-        except WireError:
+        except LinkError:
             link.close()
             link = None
     if link is None:
@@ -172,8 +172,8 @@ class Server:
                 return ask(self._link)
             except AuthorizationViolation:
                 raise
-            except (NotConnected, RequestTimeout, ApiRefused) as error:
-                passing = not isinstance(error, ApiRefused) or error.may_pass
+            except (NotConnected, RequestTimeout, ApiError) as error:
+                passing = not isinstance(error, ApiError) or error.may_pass
                 if not passing or time.monotonic() >= deadline:
                     raise
                 if pause_s > 1:

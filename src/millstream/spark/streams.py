@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol
 
 from millstream.jsapi.errors import Err
 from millstream.jsapi.go_time import format_time
-from millstream.link.errors import ApiRefused
+from millstream.link.errors import ApiError
 
 _ADVISORIES: Final = "$JS.EVENT."
 _NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class Api(Protocol):
-    """Asks the JetStream API; a refusal is an `ApiRefused`."""
+    """Asks the JetStream API; a refusal is an `ApiError`."""
 
     def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
 
@@ -116,7 +116,7 @@ def _lowest(api: Api, stream: str, request: dict[str, Any], filters: tuple[str, 
 def _sequence(api: Api, stream: str, request: dict[str, Any]) -> int | None:
     try:
         answer = api(f"STREAM.MSG.GET.{stream}", request)
-    except ApiRefused as error:
+    except ApiError as error:
         if error.err_code == _NO_MESSAGE:
             return None
         raise

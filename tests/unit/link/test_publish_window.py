@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     BadMessage,
+    LinkError,
     NoResponders,
     NotConnected,
     ProtocolViolation,
     RequestTimeout,
-    WireError,
 )
 from millstream.link.parser import Op, Parser
 from millstream.link.publishing import Origin, PublishWindow, Receipts, is_publishable
@@ -95,7 +95,7 @@ def test_an_answer_that_says_more_is_kept_in_full() -> None:
 @pytest.mark.parametrize(
     ("payload", "headers", "kind"),
     [
-        (b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}', b"", ApiRefused),
+        (b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}', b"", ApiError),
         (b"", NO_RESPONDERS, NoResponders),
         (b"", b"", ProtocolViolation),
         (b"[]", b"", ProtocolViolation),
@@ -106,7 +106,7 @@ def test_an_answer_that_says_more_is_kept_in_full() -> None:
     ],
 )
 def test_refusals_and_nonsense_are_errors_of_that_message(
-    payload: bytes, headers: bytes, kind: type[WireError]
+    payload: bytes, headers: bytes, kind: type[LinkError]
 ) -> None:
     window = PublishWindow(b"i", 10)
     receipts = Receipts()
@@ -124,7 +124,7 @@ def test_a_full_window_takes_no_more_until_its_oldest_message_has_an_outcome() -
     receipts = Receipts()
     window.add(receipts, b"a", b"", b"")
     window.add(receipts, b"a", b"", b"")
-    with pytest.raises(WireError, match="full"):
+    with pytest.raises(LinkError, match="full"):
         window.add(receipts, b"a", b"", b"")
     answer(window, 2, ack(2))
     assert window.free() == 0  # the places are counted from the oldest on

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.base.nkeys import verify
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
     BadOptions,
     NotConnected,
@@ -234,6 +234,6 @@ def test_the_prefix_of_the_api(fields: dict[str, str], api: str) -> None:
 
 
 def test_refusals_of_the_api_survive_pickling() -> None:
-    error = pickle.loads(pickle.dumps(ApiRefused(503, 10008, "later", "STREAM.INFO.A")))
+    error = pickle.loads(pickle.dumps(ApiError(503, 10008, "later", "STREAM.INFO.A")))
     assert (error.code, error.err_code, error.may_pass) == (503, 10008, True)
     assert str(error) == "STREAM.INFO.A: later (10008)"

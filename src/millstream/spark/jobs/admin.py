@@ -14,7 +14,7 @@ import msgspec
 
 from millstream.jsapi.errors import Err
 from millstream.link.blocking import BlockingLink
-from millstream.link.errors import ApiRefused, NoResponders
+from millstream.link.errors import ApiError, NoResponders
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import ConnectionOptions
@@ -142,7 +142,7 @@ class StreamAdmin:
         def ask_or_none(link: BlockingLink) -> T | None:
             try:
                 return ask(link)
-            except ApiRefused as error:
+            except ApiError as error:
                 if error.err_code in _NO_MESSAGE:
                     return None
                 raise

@@ -25,7 +25,7 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
 from millstream.link.blocking import BlockingLink
-from millstream.link.errors import NoResponders, RequestTimeout, WireError
+from millstream.link.errors import LinkError, NoResponders, RequestTimeout
 from millstream.link.login import tls_context
 from millstream.spark.partitions import RangePartition
 from millstream.spark.readers.loss import report
@@ -74,7 +74,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
         answer = link.answer_to(question)
     except (NoResponders, RequestTimeout):
         return None
-    except WireError as error:
+    except LinkError as error:
         if "permissions violation" in str(error).lower():
             return None
         raise

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from millstream.jsapi.errors import Err
 from millstream.jsapi.go_time import parse_time
-from millstream.link.errors import ApiRefused
+from millstream.link.errors import ApiError
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job
@@ -33,7 +33,7 @@ class GetReader:
                 answer = self._job.link.api(
                     f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
                 )
-            except ApiRefused as error:
+            except ApiError as error:
                 if error.err_code == _NO_MESSAGE:
                     return
                 raise

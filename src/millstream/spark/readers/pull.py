@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
-from millstream.link.errors import NotConnected, RequestTimeout, WireError
+from millstream.link.errors import LinkError, NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
@@ -60,7 +60,7 @@ class PullReader:
         try:
             yield from self._read()
         except GeneratorExit:
-            with contextlib.suppress(WireError):  # nobody waits for the answer; the connection is closed next
+            with contextlib.suppress(LinkError):  # nobody waits for the answer; the connection is closed next
                 self._link.publish(self._deletion(), reply=f"{self._inbox}.end")
             raise
         self._end()
@@ -122,7 +122,7 @@ class PullReader:
 
     def _end(self) -> None:
         self._link.unsubscribe(self._sid)
-        with contextlib.suppress(WireError):  # then it ends by itself
+        with contextlib.suppress(LinkError):  # then it ends by itself
             self._link.request(self._deletion())
         self._requests.clear()
 

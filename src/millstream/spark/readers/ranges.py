@@ -15,12 +15,12 @@ from pyspark.sql.types import StructType
 
 from millstream.link.blocking import BlockingLink
 from millstream.link.errors import (
-    ApiRefused,
+    ApiError,
     AuthorizationViolation,
+    LinkError,
     NoResponders,
     NotConnected,
     RequestTimeout,
-    WireError,
 )
 from millstream.spark.columns import Columns
 from millstream.spark.connecting import borrowed_link, explain
@@ -73,7 +73,7 @@ def read_range(
                 partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
             intake = _intake(partition, fetching, columns)
             yield from _read(Job(link, partition, fetching, intake, form, with_data=needs_data(columns)))
-    except WireError as error:
+    except LinkError as error:
         raise explain(error, connection, partition.stream) from error
 
 
@@ -134,15 +134,15 @@ def _read(job: Job) -> Iterator[Any]:
             break
         except AuthorizationViolation:
             raise
-        except (NotConnected, RequestTimeout, NoResponders, ApiRefused) as error:
-            if isinstance(error, ApiRefused) and not error.may_pass:
+        except (NotConnected, RequestTimeout, NoResponders, ApiError) as error:
+            if isinstance(error, ApiError) and not error.may_pass:
                 raise
             failures = 1 if intake.last > reached else failures + 1
             if failures > fetching.retries:
                 raise
             logger.warning("%s; reading of stream %s goes on behind %d", error, partition.stream, intake.last)
             job.link.close()  # what is still on its way is for a reader that is gone
-            if isinstance(error, NoResponders | ApiRefused):
+            if isinstance(error, NoResponders | ApiError):
                 time.sleep(failures * _REFUSED_PAUSE_S)
     if intake.columns.rows:
         yield intake.flush(job.arrow_schema)

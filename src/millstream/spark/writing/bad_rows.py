@@ -9,8 +9,8 @@ from typing import Final
 
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import NoResponders, NotConnected
+from millstream.link.frames import header_block
 from millstream.link.publishing import Receipts
-from millstream.link.single_frames import header_block
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.identity import TaskIdentity

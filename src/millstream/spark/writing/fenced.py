@@ -34,7 +34,7 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import Err
 from millstream.link.blocking import BlockingLink, Question, Reply
 from millstream.link.blocking_publisher import BlockingPublisher
-from millstream.link.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 from millstream.link.publishing import FrameBuffer, PubAck
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
@@ -54,7 +54,7 @@ _MOVED: Final = frozenset(
     {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
 )  # somebody else has moved the marker
 _UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
-_UNSURE: Final = (ApiRefused, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
+_UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _ACK: Final = msgspec.json.Decoder(PubAck)
@@ -211,7 +211,7 @@ class FencedWriter:
             try:
                 return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
             except _UNSURE as error:
-                if isinstance(error, ApiRefused) and error.err_code in _MOVED:
+                if isinstance(error, ApiError) and error.err_code in _MOVED:
                     found = self._read_marker()
                     if found == marker:
                         raise self._failed(
@@ -220,9 +220,9 @@ class FencedWriter:
                 else:
                     self._unsure(error)
 
-    def _unsure(self, error: WireError) -> None:
+    def _unsure(self, error: LinkError) -> None:
         """Wait, if waiting can help; SparkError if it can not."""
-        if isinstance(error, ApiRefused) and not error.may_pass:
+        if isinstance(error, ApiError) and not error.may_pass:
             if error.err_code in _MOVED:
                 return
             if error.err_code not in _UNKNOWN:
@@ -296,7 +296,7 @@ class FencedWriter:
                     self._link.reconnect(within_s=self._left_s())
                 found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
                 return marker_in(found["message"])
-            except ApiRefused as error:
+            except ApiError as error:
                 if error.err_code == _NO_MARKER:
                     return Marker()
                 if not error.may_pass:
@@ -330,7 +330,7 @@ class FencedWriter:
         since = self._trouble_since
         return self._patience_s if since is None else max(self._patience_s - (time.monotonic() - since), 1.0)
 
-    def _wait(self, error: WireError) -> None:
+    def _wait(self, error: LinkError) -> None:
         now = time.monotonic()
         if self._trouble_since is None:
             self._trouble_since = now
@@ -368,5 +368,5 @@ def _sequence_in(reply: Reply) -> int:
     except UNREADABLE_JSON:
         raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
     if ack.error is not None:
-        raise ApiRefused(ack.error.code, ack.error.err_code, ack.error.description)
+        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description)
     return ack.seq

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Final
 
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
 _ROW_CODES: Final = frozenset(
@@ -27,10 +27,10 @@ class Verdict(Enum):
     FAIL = "fail"
 
 
-def verdict_on(error: WireError) -> Verdict:
+def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
-    if isinstance(error, ApiRefused):
+    if isinstance(error, ApiError):
         if error.err_code in _ROW_CODES:
             return Verdict.BAD_ROW
         if error.may_pass:

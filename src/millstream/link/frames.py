@@ -5,7 +5,7 @@ Whatever would break its line is refused here, so that nothing a caller hands in
 
 from collections.abc import Mapping
 
-from millstream.link.errors import WireError
+from millstream.link.errors import LinkError
 
 
 def header_block(headers: bytes | Mapping[str, str]) -> bytes:
@@ -14,7 +14,7 @@ def header_block(headers: bytes | Mapping[str, str]) -> bytes:
         return headers
     for name, value in headers.items():
         if not name or any(bad in name for bad in "\r\n: ") or "\r" in value or "\n" in value:
-            raise WireError(f"the header {name!r} has a character that no header may have")
+            raise LinkError(f"the header {name!r} has a character that no header may have")
     if not headers:
         return b""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -22,9 +22,9 @@ def header_block(headers: bytes | Mapping[str, str]) -> bytes:
 
 
 def check_subject(subject: str) -> None:
-    """WireError for a text that would break the line it is put in."""
+    """LinkError for a text that would break the line it is put in."""
     if not subject or any(bad in subject for bad in " \t\r\n"):
-        raise WireError(f"{subject!r} is no subject")
+        raise LinkError(f"{subject!r} is no subject")
 
 
 def message_frame(subject: str, payload: bytes, reply: str, headers: bytes | Mapping[str, str]) -> bytes:
