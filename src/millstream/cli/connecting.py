@@ -58,6 +58,11 @@ def talks_to_a_second(command: Callable[..., None]) -> Callable[..., None]:
     return _extended(command, _TO, flag_parameters(_TO), options)
 
 
+def takes_link_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give `command` what the flags say for its parameter `link`; it has a file of settings below them."""
+    return _extended(command, "link", flag_parameters(), flag_layer)
+
+
 def flag_parameters(prefix: str = "") -> list[inspect.Parameter]:
     """Return a parameter for every option that has a flag; with a prefix, those of another server."""
     return [_parameter(each, prefix) for each in FIELDS if each.names.flags]
@@ -119,7 +124,7 @@ def _extended(
     command: Callable[..., None],
     parameter: str,
     flags: Iterable[inspect.Parameter],
-    options: Callable[[dict[str, Any]], LinkOptions | None],
+    options: Callable[[dict[str, Any]], LinkOptions | Layer | None],
 ) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(**given: Any) -> None:
@@ -160,18 +165,12 @@ async def connected(options: LinkOptions, name: str, **more: Any) -> AsyncIterat
         **_login(options),
         **more,
     }
-    servers = [_url(options, number) for number in range(len(options.servers))]
+    servers = [server.full_url for server in options.servers]
     await open_connection(connection, servers, _CONNECT_S, patient=False, **arguments)
     try:
         yield connection
     finally:
         await connection.close()
-
-
-def _url(options: LinkOptions, number: int) -> str:
-    server = options.servers[number]
-    who = f"{server.user}:{server.password}@" if server.password else f"{server.user}@" if server.user else ""
-    return server.url.replace("://", f"://{who}")
 
 
 def _login(options: LinkOptions) -> dict[str, Any]:

@@ -7,9 +7,10 @@ Publishes of all callers of a link share the connection: those of one turn of th
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,7 +30,7 @@ from millstream.gateway.settings import Nats
 from millstream.link import errors as link_errors
 from millstream.link.async_publisher import AsyncPublisher
 from millstream.link.login import check_files
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
 _NOT_IN_VALUES: Final = re.compile(r"[\r\n\0]")
@@ -137,28 +138,13 @@ def error_of(error: link_errors.LinkError) -> GatewayError:
 
 
 def _wire_options(options: Nats, credentials: Credentials | None) -> LinkOptions:
-    chosen: dict[str, Any] = {}
-    if credentials is None and options.credentials_file is not None:
-        chosen["creds_file"] = str(options.credentials_file)
-    else:
-        who = credentials or Credentials(options.user, options.password, options.token, options.nkey_seed)
-        chosen = {
-            "user": who.user,
-            "password": who.password,
-            "token": who.token,
-            "nkey_seed": who.nkey_seed,
-        }
-    if options.tls is not None:
-        chosen["tls"] = TlsOptions(
-            ca_file=str(options.tls.authorities or ""),
-            cert_file=str(options.tls.certificate or ""),
-            key_file=str(options.tls.key or ""),
-        )
-    return LinkOptions(
-        servers=parse_servers(options.servers),
-        name="millstream gateway publisher",
-        inbox_prefix=options.inbox_prefix,
-        connect_timeout_s=options.connect_timeout_s or 30,
-        domain=options.domain,
-        **chosen,
+    link = dataclasses.replace(options.link, name="millstream gateway publisher")
+    if credentials is None:
+        return link
+    return dataclasses.replace(
+        link.of_nobody(),
+        user=credentials.user,
+        password=credentials.password,
+        token=credentials.token,
+        nkey_seed=credentials.nkey_seed,
     )

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 from millstream.base.addresses import DEFAULT_PORT, BadAddress, parse_address
 from millstream.link.errors import BadOptions
@@ -50,6 +51,15 @@ class ServerAddress:
     def url(self) -> str:
         """The address with its scheme, without user and password."""
         return f"{'tls' if self.tls else 'nats'}://{self}"
+
+    @property
+    def full_url(self) -> str:
+        """The address with user and password, if it has them: not for people."""
+        if not self.user:
+            return self.url
+        scheme, _, rest = self.url.partition("://")
+        who = ":".join(quote(part, safe="") for part in (self.user, self.password) if part)
+        return f"{scheme}://{who}@{rest}"
 
     @classmethod
     def parse(cls, text: str) -> "ServerAddress":
@@ -203,6 +213,14 @@ class LinkOptions:
         if self.domain:
             return f"$JS.{self.domain}.API"
         return self.api_prefix or "$JS.API"
+
+    def of_nobody(self) -> "LinkOptions":
+        """Return the same options without anything that says who we are."""
+        nothing: dict[str, Any] = {
+            each.path: each.default for each in FIELDS if each.names.choice[0] == _LOGIN
+        }
+        servers = tuple(dataclasses.replace(server, user="", password="") for server in self.servers)
+        return dataclasses.replace(self, servers=servers, **nothing)
 
     def with_files(self, place: Callable[[str], str]) -> "LinkOptions":
         """Return the same options with `place` applied to the path of every file that they name."""

@@ -10,13 +10,12 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from millstream.base.durations import write_seconds
 from millstream.link.contexts import load_context, selected_context
 from millstream.link.fields import Kind
 from millstream.link.layers import Layer, together
-from millstream.link.options import FIELDS, LinkOptions, ServerAddress, TlsOptions, value_of
+from millstream.link.options import FIELDS, LinkOptions, TlsOptions, value_of
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
@@ -74,19 +73,9 @@ def spark_options(options: LinkOptions) -> dict[str, str]:
 def _text(kind: Kind, value: Any) -> str:
     match kind:
         case Kind.SERVERS:
-            return ",".join(map(_url, value))
+            return ",".join(server.full_url for server in value)
         case Kind.SECONDS:
             return write_seconds(value)
         case Kind.SWITCH:
             return str(value).lower()
     return str(value)
-
-
-def _url(server: ServerAddress) -> str:
-    if not server.user:
-        return server.url
-    who = quote(server.user, safe="")
-    if server.password:
-        who += f":{quote(server.password, safe='')}"
-    scheme, _, rest = server.url.partition("://")
-    return f"{scheme}://{who}@{rest}"
