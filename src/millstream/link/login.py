@@ -124,7 +124,9 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
             raise BadOptions(f"{what} cannot be used: {error}") from None
         return Credentials({"jwt": jwt} if jwt else {}, seed)
     if options.nkey_file:
-        return Credentials({}, _read(options.nkey_file, "nkey seed").strip())
+        seed = _read(options.nkey_file, "nkey seed").strip()
+        _signer(seed, f"nkey file {options.nkey_file}")
+        return Credentials({}, seed)
     if options.nkey_seed or options.jwt:
         return Credentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
     if options.token:
@@ -179,13 +181,13 @@ def connect_frames(
     return b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(fields)
 
 
-def _signer(seed: str) -> "Signer":
+def _signer(seed: str, what: str = "nkey seed") -> "Signer":
     from millstream.base.seeds import Signer
 
     try:
         return Signer(seed)
     except MillstreamError as error:
-        raise BadOptions(f"the nkey seed cannot be used: {error}") from None
+        raise BadOptions(f"the {what} cannot be used: {error}") from None
 
 
 def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:
