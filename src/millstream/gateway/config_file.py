@@ -67,7 +67,6 @@ else:
         ("publish_timeout_sec", float, 5.0),
         ("pooled_links", int, 256),
         ("pooled_link_idle_sec", float, 60.0),
-        secrets=True,
     )
 
 

@@ -29,14 +29,16 @@ _TYPES: Final[dict[Kind, Any]] = {
 StructField = tuple[str, Any, Any]
 
 
-def section_struct(name: str, *more: StructField, secrets: bool) -> type[Struct]:
+def section_struct(
+    name: str, *more: StructField, secrets: bool = True, old_keys: bool = True
+) -> type[Struct]:
     """Return the class of the table, with further fields of the program's own.
 
-    Without `secrets`, they may not be written into the file.
+    Without `secrets`, they may not be written into the file; without `old_keys`, each option has one key.
     """
     flat: list[StructField] = []
     tables: dict[str, list[StructField]] = {}
-    for option, key, how in _keys(secrets):
+    for option, key, how in _keys(secrets, old_keys):
         table, _, inner = key.rpartition(".")
         kind = str if how else _TYPES.get(option.names.kind, str)
         place = tables.setdefault(table, []) if table else flat
@@ -60,15 +62,15 @@ def secret_keys() -> dict[str, str]:
     } | {"nkey": "nkey_file", "creds_text": "creds"}
 
 
-def section_keys(*, secrets: bool) -> list[tuple[str, str]]:
+def section_keys(*, secrets: bool = True, old_keys: bool = True) -> list[tuple[str, str]]:
     """Return every key with what it means, in the order of the declaration; a key of a table has a dot."""
-    return [(key, _meaning(option, key, how)) for option, key, how in _keys(secrets)]
+    return [(key, _meaning(option, key, how)) for option, key, how in _keys(secrets, old_keys)]
 
 
-def _keys(secrets: bool) -> Iterator[tuple[Field, str, str]]:
+def _keys(secrets: bool, old_keys: bool) -> Iterator[tuple[Field, str, str]]:
     """Yield each key with its option and its ending: none, or one for a file or a variable with the value."""
     for each in FIELDS:
-        for key in each.keys:
+        for key in each.keys if old_keys else each.keys[:1]:
             if secrets or not each.names.secret:
                 yield each, key, ""
             if each.names.secret:
@@ -88,15 +90,17 @@ def _meaning(option: Field, key: str, how: str) -> str:
 
 def section_layer(section: Struct, environment: Mapping[str, str]) -> Layer:
     """Return what a table says; BadOptions if an option is given twice, or a file or variable is missing."""
+    given: dict[str, str] = {}
+    for option, key, _ in _keys(secrets=True, old_keys=True):
+        if _value(section, key) not in (UNSET, "", []):
+            other = given.setdefault(option.path, key)
+            if other != key:
+                raise BadOptions(f'give {option.names.help} once, not as key "{other}" and key "{key}"')
     layer = Layer()
-    for option, key, how in _keys(secrets=True):
-        raw = _value(section, key)
-        if raw is UNSET or raw in ("", []):
-            continue
-        word = f'"{key}"'
-        if option.path in layer.values:
-            raise BadOptions(f"give {option.names.help} once, not as {layer.words[option.path]} and {word}")
-        layer.put(option, _secret(raw, word, how, environment) if how else raw, word)
+    for option, key, how in _keys(secrets=True, old_keys=True):
+        if given.get(option.path) == key:
+            raw, word = _value(section, key), f'key "{key}"'
+            layer.put(option, _secret(raw, word, how, environment) if how else raw, word)
     if _value(section, TLS) is not UNSET:
         layer.values[TLS] = True
     return layer

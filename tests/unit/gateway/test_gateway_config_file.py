@@ -113,9 +113,9 @@ def test_the_file_is_weaker_than_the_environment_and_stronger_than_a_context(tmp
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
-        ("{user: a, token: b}", r'nats: give one way to log in, not "user" and "token"'),
+        ("{user: a, token: b}", r'nats: give one way to log in, not key "user" and key "token"'),
         ("{server_uri: 'ws://h'}", r"nats: .* begins with nats:// or tls://"),
-        ("{password: x}", 'nats: "password" needs a user'),
+        ("{password: x}", 'nats: key "password" needs a user'),
         ("{context: none}", 'nats: there is no NATS context "none"'),
     ],
 )

@@ -181,7 +181,7 @@ def test_keys_old_and_new_mean_the_same() -> None:
         "connect_timeout_sec": 3,
     }
     assert section(new) == section(old)
-    with pytest.raises(BadOptions, match=r'give .* once, not as "servers" and "server_uri"'):
+    with pytest.raises(BadOptions, match=r'give .* once, not as key "servers" and key "server_uri"'):
         section({"servers": "a", "server_uri": "b"})
 
 
@@ -194,9 +194,9 @@ def test_secrets_are_in_files_and_variables() -> None:
     assert section({"user": "u", "password_env": "WORD"}, secrets=False).password == "w"
     with pytest.raises(msgspec.ValidationError, match="password"):
         section({"user": "u", "password": "w"}, secrets=False)
-    with pytest.raises(BadOptions, match='"token_env": NONE is not in the environment'):
+    with pytest.raises(BadOptions, match='key "token_env": NONE is not in the environment'):
         section({"token_env": "NONE"})
-    with pytest.raises(BadOptions, match='"token_file": cannot read /none: '):
+    with pytest.raises(BadOptions, match='key "token_file": cannot read /none: '):
         section({"token_file": "/none"})
 
 

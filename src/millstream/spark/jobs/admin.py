@@ -17,7 +17,7 @@ from millstream.link.blocking import BlockingLink
 from millstream.link.errors import ApiError, NoResponders
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import StreamMissing
-from millstream.spark.options import ConnectionOptions
+from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
@@ -48,7 +48,7 @@ class StreamAdmin:
     """A connection that is opened when it is first needed; `nats` are the options of the data source."""
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
-        self._options = ConnectionOptions.parse(nats)
+        self._options = connection_of(nats)
         self._server = Server(self._options, name, patience_s)
         self._direct: dict[str, bool] = {}
 

@@ -13,7 +13,7 @@ from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.publishing import Receipts
 from millstream.spark.connecting import borrowed_link, explained
 from millstream.spark.errors import SourceUnavailable
-from millstream.spark.options import ConnectionOptions
+from millstream.spark.options import connection_of
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -47,7 +47,7 @@ def publish_paced(
     """Publish rows of `data, subject, headers, msg_id, time`; yields how many."""
     import pyarrow as pa
 
-    options = ConnectionOptions.parse(nats)
+    options = connection_of(nats)
     rows = 0
     with explained(options), borrowed_link(options, "millstream-replay") as link:
         if not link.connected:

@@ -22,11 +22,12 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
+from millstream.link.options import LinkOptions
 from millstream.spark.columns import Columns
 from millstream.spark.connecting import borrowed_link, explain
 from millstream.spark.errors import SourceUnavailable
 from millstream.spark.intake import Intake
-from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.options import Fetching
 from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
 from millstream.spark.readers.direct import DirectReader
@@ -47,7 +48,7 @@ _REFUSED_PAUSE_S: Final = 1.0  # and longer each time: a new leader takes second
 
 
 def read_range(
-    partition: RangePartition, connection: ConnectionOptions, fetching: Fetching, schema: StructType
+    partition: RangePartition, connection: LinkOptions, fetching: Fetching, schema: StructType
 ) -> Iterator[Any]:
     """The messages of a range, in order; all of them, or an error."""
     form = arrow_schema(schema)
