@@ -37,10 +37,11 @@ from millstream.gateway.errors import (
     PermissionDenied,
     Unauthorized,
 )
-from millstream.gateway.publisher import LinkPublisher, PubAck
+from millstream.gateway.publisher import LinkPublisher
 from millstream.gateway.replies import Replies
 from millstream.gateway.settings import Nats
 from millstream.jsapi.errors import not_enabled
+from millstream.link.publishing import PubAck
 
 __all__ = [
     "Credentials",

@@ -121,7 +121,7 @@ def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLin
     link = _idle.pop(key, None)
     if link is not None:
         try:
-            link.ping(options.connect_timeout)
+            link.flush(options.connect_timeout)
         except LinkError:
             link.close()
             link = None
