@@ -19,7 +19,8 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.frames import header_block, message_frame
+from millstream.link.frames import message_frame
+from millstream.link.headers import header_block
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.parser import Op
 from millstream.testing.certs import CertificateAuthority
@@ -57,7 +58,7 @@ def js(shared_server: ServerFactory) -> ServerProcess:
 )
 def test_every_way_to_log_in(shared_server: ServerFactory, config: str, fields: dict[str, str]) -> None:
     with BlockingLink(options_for(shared_server(config=config), **fields)) as link:
-        link.ping()
+        link.flush()
         assert link.connected
 
 
@@ -65,7 +66,7 @@ def test_every_way_to_log_in(shared_server: ServerFactory, config: str, fields: 
 def test_the_address_may_say_who_we_are(shared_server: ServerFactory, user: str) -> None:
     server = shared_server(config=USERS if "joe" in user else TOKEN)
     with BlockingLink(LinkOptions(servers=parse_servers(f"nats://{user}127.0.0.1:{server.port}"))) as link:
-        link.ping()
+        link.flush()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_credentials_that_an_operator_signed(tmp_path: Path) -> None:
     file.write_text(operator.credentials)
     with ServerProcess(ServerKind.NATS_SERVER, config=operator.config) as server:
         with BlockingLink(options_for(server, creds_file=str(file))) as link:
-            link.ping()
+            link.flush()
         with pytest.raises(AuthorizationViolation):
             BlockingLink(options_for(server)).connect()
 
@@ -121,8 +122,8 @@ def test_a_forbidden_publish_is_told_and_the_connection_lives_on(shared_server: 
     with BlockingLink(options_for(shared_server(config=USERS), user="shy", password="shy")) as link:
         link.publish("not.ok", b"x")
         with pytest.raises(LinkError, match=r'Permissions Violation for Publish to "not\.ok"'):
-            link.ping()
-        link.ping()
+            link.flush()
+        link.flush()
 
 
 # -- TLS --------------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ def test_a_client_certificate_is_shown(own_server: ServerFactory, authority: Cer
         BlockingLink(options_for(server, tls=trusting)).connect()
     shown = TlsOptions(str(authority.cert_file), str(papers.cert_file), str(papers.key_file))
     with BlockingLink(options_for(server, tls=shown)) as link:
-        link.ping()
+        link.flush()
 
 
 def test_a_server_that_is_not_trusted_is_not_talked_to(
@@ -173,7 +174,7 @@ def test_a_server_that_is_not_trusted_is_not_talked_to(
     with pytest.raises(NotConnected, match="certificate is not trusted"):
         BlockingLink(options_for(server, tls=TlsOptions())).connect()
     with BlockingLink(options_for(server, tls=TlsOptions(verify=False))) as link:
-        link.ping()
+        link.flush()
 
 
 def test_tls_asked_of_a_server_without_it_is_refused(js: ServerProcess) -> None:
@@ -216,20 +217,20 @@ def test_a_domain_changes_where_the_api_is(own_server: ServerFactory) -> None:
 def test_requests_are_answered_by_whoever_listens(js: ServerProcess) -> None:
     with BlockingLink(options_for(js)) as asking, BlockingLink(options_for(js)) as answering:
         answering.subscribe("question")
-        answering.ping()
+        answering.flush()
         with pytest.raises(RequestTimeout, match=r"no answer on question within 0\.05 s"):
             asking.request("question", b"first", timeout_s=0.05)
         late = answering.next_message(10)
         assert late is not None
-        answering.publish(late.reply.decode(), b"too late")
+        answering.publish(late.reply, b"too late")
         sid = asking.subscribe("meanwhile")
         asking.publish("meanwhile", b"stray")
         asking.publish("question", b"second", reply=f"{asking.inbox}.mine")
-        answering.ping()
+        answering.flush()
         asked = answering.next_message(10)
         assert asked is not None
-        answering.publish(asked.reply.decode(), b"answer", headers={"A": "b"})
-        answering.ping()
+        answering.publish(asked.reply, b"answer", headers={"A": "b"})
+        answering.flush()
         with pytest.raises(NoResponders):  # what is not its answer does not disturb a request
             asking.request("nobody")
         stray = asking.next_message(10)
@@ -258,7 +259,7 @@ def test_messages_can_be_read_out_of_the_parser(js: ServerProcess) -> None:
         ]
         link.unsubscribe(sid)
         link.publish("many.1", b"more")
-        link.ping()
+        link.flush()
         assert link.next_message(0.05) is None
 
 
@@ -285,7 +286,7 @@ def test_a_dead_server_is_noticed_and_its_return_too(own_server: ServerFactory) 
     server.kill()
     for _ in range(2):
         with pytest.raises(NotConnected, match=str(server.port)):
-            link.ping()
+            link.flush()
     with pytest.raises(NotConnected, match=r"no server came back within 0\.2 s.*refused"):
         link.reconnect(within_s=0.2)
     server.start()
@@ -315,7 +316,7 @@ def test_nobody_there_is_told_for_each_server() -> None:
         link.connect()
     assert all(f"127.0.0.1:{port}: Connection refused" in str(caught.value) for port in ports)
     with pytest.raises(NotConnected, match="not connected"):
-        link.ping()
+        link.flush()
 
 
 def test_what_is_no_nats_server_is_told() -> None:
@@ -367,12 +368,12 @@ def test_an_answer_of_the_api_that_is_no_json_is_told(js: ServerProcess) -> None
         BlockingLink(options_for(js)) as fake,
     ):
         fake.subscribe("fake.>")
-        fake.ping()
+        fake.flush()
 
         def play() -> None:
             asked = fake.next_message(30)
             assert asked is not None
-            fake.publish(asked.reply.decode(), b"[]")
+            fake.publish(asked.reply, b"[]")
 
         thread = threading.Thread(target=play)
         thread.start()
@@ -397,7 +398,7 @@ def test_pings_of_the_server_are_answered(own_server: ServerFactory, monkeypatch
         while sent.count(b"PONG\r\n") < 3:
             assert time.monotonic() < deadline, sent
             link.next_message(0.05)
-        link.ping()
+        link.flush()
 
 
 def test_closing_twice_is_harmless(js: ServerProcess) -> None:
@@ -407,4 +408,4 @@ def test_closing_twice_is_harmless(js: ServerProcess) -> None:
     link.close()
     link.close()
     with pytest.raises(NotConnected):
-        link.ping()
+        link.flush()

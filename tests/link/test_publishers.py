@@ -8,20 +8,23 @@ import pytest
 import pytest_asyncio
 from wire_kit import ServerFactory, options_for
 
-from millstream.link.async_publisher import AsyncPublisher, receipt_of
 from millstream.link.blocking import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import (
     ApiError,
     AuthorizationViolation,
     BadMessage,
+    ConnectionLost,
+    MessageTooLarge,
     NoResponders,
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.frames import header_block
+from millstream.link.headers import header_block
+from millstream.link.link import Link, LinkState
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
-from millstream.link.publishing import Origin, Receipts
+from millstream.link.publisher import Publisher
+from millstream.link.publishing import Origin, PubAck, Receipts
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.fault_proxy import FaultProxy, Faults
 from millstream.testing.patience import PATIENCE_S
@@ -47,11 +50,9 @@ def link(js: ServerProcess) -> Iterator[BlockingLink]:
 
 
 @pytest_asyncio.fixture
-async def publisher(js: ServerProcess, link: BlockingLink) -> AsyncIterator[AsyncPublisher]:
-    publisher = AsyncPublisher(options_for(js), limit=100)
-    await publisher.connect()
-    yield publisher
-    await publisher.close()
+async def publisher(js: ServerProcess, link: BlockingLink) -> AsyncIterator[Publisher]:
+    async with Link(options_for(js)) as wire:
+        yield Publisher(wire, limit=100)
 
 
 def message_id(text: str) -> bytes:
@@ -105,13 +106,13 @@ def test_a_message_that_no_server_takes_is_not_sent(link: BlockingLink) -> None:
             publisher.publish(receipts, subject, b"", payload)
     publisher.settle(receipts)
     assert len(receipts) == 0
-    link.ping()
+    link.flush()
 
 
 def test_no_answer_in_time_is_an_outcome_too(link: BlockingLink) -> None:
     with BlockingLink(link.options) as silent:
         silent.subscribe("heard.but.not.answered")
-        silent.ping()
+        silent.flush()
         publisher = BlockingPublisher(link, timeout_s=PATIENCE_S)
         receipts = Receipts()
         publisher.publish(receipts, b"heard.but.not.answered", b"", b"")
@@ -158,7 +159,7 @@ def test_a_lost_connection_is_told_and_what_was_in_flight_can_be_sent_again(
 # -- with a loop ------------------------------------------------------------------------------------
 
 
-async def test_batches_larger_than_the_window_get_their_receipts_in_order(publisher: AsyncPublisher) -> None:
+async def test_batches_larger_than_the_window_get_their_receipts_in_order(publisher: Publisher) -> None:
     batches = await asyncio.gather(
         *(
             publisher.publish_many([(b"pubs.%d" % batch, b"", b"%d" % number) for number in range(250)])
@@ -170,14 +171,14 @@ async def test_batches_larger_than_the_window_get_their_receipts_in_order(publis
     assert sorted(seq for receipts in batches for seq in receipts.sequences) == list(range(1, 1001))
 
 
-async def test_single_publishes_say_where_they_were_stored(publisher: AsyncPublisher) -> None:
-    assert await publisher.publish(b"pubs.a", b"x", message_id("1")) == ("PUBS", 1, False, "", None)
-    assert await publisher.publish(b"pubs.a", b"x", message_id("1")) == ("PUBS", 1, True, "", None)
+async def test_single_publishes_say_where_they_were_stored(publisher: Publisher) -> None:
+    assert await publisher.publish(b"pubs.a", b"x", message_id("1")) == PubAck("PUBS", 1)
+    assert await publisher.publish(b"pubs.a", b"x", message_id("1")) == PubAck("PUBS", 1, duplicate=True)
     receipts = await asyncio.gather(*(publisher.publish(b"pubs.a", b"x") for _ in range(500)))
     assert sorted(receipt.seq for receipt in receipts) == list(range(2, 502))
 
 
-async def test_errors_stand_at_the_place_of_their_message(publisher: AsyncPublisher) -> None:
+async def test_errors_stand_at_the_place_of_their_message(publisher: Publisher) -> None:
     receipts = await publisher.publish_many(
         [
             (b"pubs.a", b"", b""),
@@ -189,18 +190,18 @@ async def test_errors_stand_at_the_place_of_their_message(publisher: AsyncPublis
         ]
     )
     kinds = {place: type(error) for place, error in receipts.errors.items()}
-    assert kinds == {1: BadMessage, 2: NoResponders, 3: BadMessage, 4: ApiError}
+    assert kinds == {1: BadMessage, 2: NoResponders, 3: MessageTooLarge, 4: ApiError}
     assert receipts.sequences == [1, 0, 0, 0, 0, 2]
     with pytest.raises(ApiError) as caught:
-        receipt_of(receipts, 4)
+        receipts.ack(4)
     assert caught.value.err_code == 10071
 
 
-async def test_an_empty_batch_is_done_at_once(publisher: AsyncPublisher) -> None:
+async def test_an_empty_batch_is_done_at_once(publisher: Publisher) -> None:
     assert len(await publisher.publish_many([])) == 0
 
 
-async def test_large_messages_pass(publisher: AsyncPublisher) -> None:
+async def test_large_messages_pass(publisher: Publisher) -> None:
     receipts = await publisher.publish_many([(b"pubs.a", b"", b"x" * 500_000)] * 12)
     assert receipts.sequences == list(range(1, 13))
 
@@ -211,15 +212,16 @@ async def test_a_connection_that_breaks_fails_what_is_in_flight_and_comes_back(
     states: list[bool] = []
     back = asyncio.Event()
 
-    def on_state(connected: bool, text: str) -> None:
-        states.append(connected)
-        if connected:
+    def on_state(state: LinkState, _: object) -> None:
+        states.append(state is LinkState.CONNECTED)
+        if states[-1]:
             back.set()
 
     async with FaultProxy(js.port) as proxy:
         options = LinkOptions(servers=parse_servers(f"127.0.0.1:{proxy.port}"))
-        publisher = AsyncPublisher(options, on_state=on_state)
-        await publisher.connect()
+        wire = Link(options, on_state=on_state)
+        await wire.connect()
+        publisher = Publisher(wire)
         assert (await publisher.publish(b"pubs.a", b"x")).seq == 1
         proxy.faults = Faults(stuck=True)
         batch = asyncio.create_task(publisher.publish_many([(b"pubs.a", b"", b"x")] * 10))
@@ -227,58 +229,63 @@ async def test_a_connection_that_breaks_fails_what_is_in_flight_and_comes_back(
         back.clear()
         proxy.cut_all()
         receipts = await batch
-        assert {type(error) for error in receipts.errors.values()} == {NotConnected}
+        assert {type(error) for error in receipts.errors.values()} == {ConnectionLost}
         assert len(receipts.errors) == 10
-        assert not publisher.connected
+        assert not wire.is_up
         with pytest.raises(NotConnected, match=str(proxy.port)):
             await publisher.publish(b"pubs.a", b"x")
         proxy.faults = Faults()
         await asyncio.wait_for(back.wait(), PATIENCE_S)
         assert (await publisher.publish(b"pubs.a", b"x")).seq >= 2
-        await publisher.close()
+        assert states[-1] is True
+        await wire.close()
     assert states[0] is True
     assert False in states
-    assert states[-1] is True
 
 
 async def test_no_answer_in_time_fails_one_message_and_frees_its_place(
     js: ServerProcess, link: BlockingLink
 ) -> None:
     link.subscribe("heard.but.not.answered")
-    link.ping()
-    publisher = AsyncPublisher(options_for(js), limit=2, timeout_s=0.1)
-    await publisher.connect()
+    link.flush()
+    wire = Link(options_for(js))
+    await wire.connect()
+    publisher = Publisher(wire, limit=2, timeout_s=0.1)
     receipts = await publisher.publish_many([(b"heard.but.not.answered", b"", b"")] * 3)
     assert [type(receipts.errors[place]) for place in range(3)] == [RequestTimeout] * 3
     assert receipts.sequences == [0, 0, 0]
     publisher._timeout_s = 60.0  # an answer that does come may take its time
     assert (await publisher.publish(b"pubs.a", b"")).seq == 1
-    await publisher.close()
+    await wire.close()
 
 
 async def test_a_server_that_does_not_answer_pings_is_left(js: ServerProcess, link: BlockingLink) -> None:
     lost = asyncio.Event()
     async with FaultProxy(js.port) as proxy:
         options = LinkOptions(servers=parse_servers(f"127.0.0.1:{proxy.port}"))
-        publisher = AsyncPublisher(
-            options, ping_interval_s=0.05, on_state=lambda connected, _: None if connected else lost.set()
+        wire = Link(
+            options,
+            ping_interval_s=0.05,
+            on_state=lambda state, _: lost.set() if state is LinkState.LOST else None,
         )
-        await publisher.connect()
+        await wire.connect()
+        publisher = Publisher(wire)
         proxy.faults = Faults(stuck=True)
         receipts = await asyncio.wait_for(publisher.publish_many([(b"pubs.a", b"", b"")]), PATIENCE_S)
         assert "does not answer" in str(receipts.errors[0])
         assert lost.is_set()
-        await publisher.close()
+        await wire.close()
 
 
 async def test_closing_fails_what_waits(js: ServerProcess, link: BlockingLink) -> None:
     link.subscribe("heard.but.not.answered")
-    link.ping()
-    publisher = AsyncPublisher(options_for(js), limit=1)
-    await publisher.connect()
+    link.flush()
+    wire = Link(options_for(js))
+    await wire.connect()
+    publisher = Publisher(wire, limit=1)
     batch = asyncio.create_task(publisher.publish_many([(b"heard.but.not.answered", b"", b"")] * 3))
     await asyncio.sleep(0)
-    await publisher.close()
+    await wire.close()
     receipts = await batch
     assert len(receipts.errors) == 3
     with pytest.raises(NotConnected, match="closed"):
@@ -288,9 +295,9 @@ async def test_closing_fails_what_waits(js: ServerProcess, link: BlockingLink) -
 async def test_wrong_credentials_are_told(shared_server: ServerFactory) -> None:
     server = shared_server(config='authorization { token: "right" }')
     with pytest.raises(AuthorizationViolation, match="refused the credentials"):
-        await AsyncPublisher(options_for(server, token="wrong")).connect()
+        await Link(options_for(server, token="wrong")).connect()
     with pytest.raises(NotConnected, match="refused"):
-        await AsyncPublisher(LinkOptions(servers=parse_servers("127.0.0.1:1"))).connect()
+        await Link(LinkOptions(servers=parse_servers("127.0.0.1:1"))).connect()
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -303,11 +310,9 @@ async def test_tls_with_a_loop(own_server: ServerFactory, tmp_path: Any, first: 
     options = options_for(server, tls=TlsOptions(ca_file=str(authority.cert_file), first=first))
     with BlockingLink(options) as link:
         link.api("STREAM.CREATE.PUBS", {"name": "PUBS", "subjects": ["pubs.>"]})
-    publisher = AsyncPublisher(options)
-    await publisher.connect()
-    receipts = await publisher.publish_many([(b"pubs.a", b"", b"x" * 1000)] * 500)
-    assert receipts.sequences == list(range(1, 501))
-    await publisher.close()
-    untrusting = AsyncPublisher(options_for(server, tls=TlsOptions(first=first)))
+    async with Link(options) as wire:
+        receipts = await Publisher(wire).publish_many([(b"pubs.a", b"", b"x" * 1000)] * 500)
+        assert receipts.sequences == list(range(1, 501))
+    untrusting = Link(options_for(server, tls=TlsOptions(first=first)))
     with pytest.raises(NotConnected, match="not trusted"):
         await untrusting.connect()

@@ -70,12 +70,12 @@ def test_an_offer_to_one_connection_is_none_for_another() -> None:
         link_to(server.client_url) as one,
         link_to(server.client_url) as other,
     ):
-        question = one.ask(SUBJECT)
+        question = one.send_request(SUBJECT)
         seen = json.loads(one.answer_to(question).payload)
         offer = Offer(seen["urls"][0], seen["ticket"])
-        assert _doubt(offer, seen["proof"], question.inbox, one, ()) == ""
-        assert "not signed" in _doubt(offer, seen["proof"], question.inbox, other, ())
-        assert "not signed" in _doubt(offer, seen["proof"], one.ask(SUBJECT).inbox, one, ())
+        assert _doubt(offer, seen["proof"], question.reply.encode(), one, ()) == ""
+        assert "not signed" in _doubt(offer, seen["proof"], question.reply.encode(), other, ())
+        assert "not signed" in _doubt(offer, seen["proof"], one.send_request(SUBJECT).reply.encode(), one, ())
 
 
 class EncryptedLink(BlockingLink):

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from millstream.link.blocking import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import LinkError
-from millstream.link.frames import header_block
+from millstream.link.headers import header_block
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publishing import Receipts
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
@@ -44,7 +44,7 @@ class Broker:
     def link(self) -> BlockingLink:
         """The connection; a new one if its pings went unanswered for too long while Spark worked."""
         try:
-            self._link.ping()
+            self._link.flush()
         except LinkError:
             self._link.reconnect(60)
         return self._link

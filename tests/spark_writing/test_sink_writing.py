@@ -84,9 +84,7 @@ class Lab:
         for _ in range(count):
             message = self.link.next_message(30)
             assert message is not None
-            lines = message.headers.decode().split("\r\n")[1:]
-            headers = dict(line.split(": ", 1) for line in lines if line)
-            found.append((message.subject.decode(), headers, message.payload))
+            found.append((message.subject, message.headers, message.payload))
         self.link.unsubscribe(sid)
         return found
 

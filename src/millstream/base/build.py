@@ -58,6 +58,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.cursor",
     "millstream.store.frozen",
     "millstream.link.parser",
+    "millstream.link.deliveries",
     "millstream.spark.memory",
     "millstream.spark.columns",
     "millstream.spark.intake",

@@ -30,8 +30,8 @@ from millstream.base.addresses import Address, BadAddress, parse_address
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.base.reasons import connection_reason, file_reason
 from millstream.client.errors import BadOptions, ClientError, CredentialsRefused, ServerUnavailable
-from millstream.link.async_connection import check_login
 from millstream.link.errors import AuthorizationViolation
+from millstream.link.link import check_login
 from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
 
 _LOG: Final = logging.getLogger("millstream.client")

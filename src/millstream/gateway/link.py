@@ -36,11 +36,12 @@ from millstream.gateway.errors import (
     PermissionDenied,
     Unauthorized,
 )
-from millstream.gateway.publisher import LinkPublisher, PubAck
+from millstream.gateway.publisher import LinkPublisher
 from millstream.gateway.replies import Replies
 from millstream.gateway.settings import Nats
 from millstream.jsapi.errors import not_enabled
 from millstream.link.login import load_credentials, tls_context
+from millstream.link.publishing import PubAck
 
 __all__ = [
     "Credentials",

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import (
     BadRequest,
@@ -28,24 +26,14 @@ from millstream.gateway.errors import (
 )
 from millstream.gateway.settings import Nats
 from millstream.link import errors as link_errors
-from millstream.link.async_publisher import AsyncPublisher
+from millstream.link.link import Link
 from millstream.link.login import check_files
 from millstream.link.options import LinkOptions
+from millstream.link.publisher import Publisher
+from millstream.link.publishing import PubAck
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
 _NOT_IN_VALUES: Final = re.compile(r"[\r\n\0]")
-
-
-class PubAck(msgspec.Struct):
-    """What JetStream says about a message that it stored."""
-
-    stream: str = ""
-    seq: int = 0
-    duplicate: bool = False
-    domain: str = ""
-    val: str = ""
-    batch: str = ""
-    count: int = 0
 
 
 class LinkPublisher:
@@ -53,7 +41,8 @@ class LinkPublisher:
 
     def __init__(self, options: Nats, credentials: Credentials | None) -> None:
         self._options = _wire_options(options, credentials)
-        self.wire = AsyncPublisher(self._options, timeout_s=options.publish_timeout_s or 3600.0)
+        self._link = Link(self._options)
+        self.wire = Publisher(self._link, timeout_s=options.publish_timeout_s or 3600.0)
         self._connecting: asyncio.Task[None] | None = None
         self._was_connected = False
 
@@ -61,12 +50,12 @@ class LinkPublisher:
         """BadOptions if a file of certificates or credentials can not be used."""
         check_files(self._options)
 
-    async def connect(self) -> AsyncPublisher:
+    async def connect(self) -> Publisher:
         """The publisher, once it was connected; LinkDown or Unauthorized if it can not be."""
         if self._was_connected:
             return self.wire
         if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self.wire.connect())
+            self._connecting = asyncio.get_running_loop().create_task(self._link.connect())
         try:
             await asyncio.shield(self._connecting)
             self._was_connected = True
@@ -83,27 +72,15 @@ class LinkPublisher:
             await self.connect()
         block = header_block(headers.items()) if headers else b""
         try:
-            receipt = await self.wire.publish(subject.encode(), payload, block)
+            return await self.wire.publish(subject.encode(), payload, block)
         except link_errors.LinkError as error:
             raise error_of(error) from error
-        details = receipt.details
-        if details is None:
-            return PubAck(receipt.stream, receipt.seq, receipt.duplicate, receipt.domain)
-        return PubAck(
-            receipt.stream,
-            receipt.seq,
-            receipt.duplicate,
-            receipt.domain,
-            details.val,
-            details.batch,
-            details.count,
-        )
 
     async def close(self) -> None:
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
-        await self.wire.close()
+        await self._link.close()
 
 
 def header_block(pairs: Iterable[tuple[str, str]]) -> bytes:
@@ -133,7 +110,11 @@ def error_of(error: link_errors.LinkError) -> GatewayError:
         case link_errors.ApiError():
             return JetStreamRefused(error.code, error.err_code, error.description)
         case link_errors.BadMessage():
-            return PayloadTooLarge() if "bytes" in str(error) else BadRequest(str(error))
+            return (
+                PayloadTooLarge()
+                if isinstance(error, link_errors.MessageTooLarge)
+                else BadRequest(str(error))
+            )
     return LinkDown(str(error))
 
 

@@ -111,3 +111,14 @@ class ApiError(LinkError):
 @cache
 def _by_number() -> dict[int, Err]:
     return {err.value[1]: err for err in Err}
+
+
+def summary(failures: list[LinkError]) -> LinkError:
+    """One error that tells what each server said; refused credentials are the kind that matters most."""
+    text = "; ".join(dict.fromkeys(map(str, failures))) or "no server is known"
+    for error in failures:
+        if isinstance(error, AuthorizationViolation):
+            return AuthorizationViolation(text, error.said)
+    if failures and all(isinstance(error, BadOptions) for error in failures):
+        return BadOptions(text)
+    return NotConnected(text)

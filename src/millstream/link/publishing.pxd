@@ -21,7 +21,7 @@ cdef class Receipts:
     cdef readonly list origins
     cdef readonly set duplicates
     cdef readonly dict errors
-    cdef readonly dict details
+    cdef readonly dict values
     cdef readonly Py_ssize_t open
     cdef readonly bint sealed
     cdef object _done

@@ -13,6 +13,7 @@ Outcomes may come in any order.  An answer that comes after its message was give
 outcome was unknown has been told.  No clock, no socket: `publishers` has both.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,10 +23,12 @@ import msgspec
 
 from millstream.base.buffer import GrowingBuffer
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.jsapi.errors import ErrorBody
 from millstream.link.errors import (
     ApiError,
     BadMessage,
     LinkError,
+    MessageTooLarge,
     NoResponders,
     ProtocolViolation,
     RequestTimeout,
@@ -56,28 +59,34 @@ class Origin(NamedTuple):
     domain: str
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """The error of an answer."""
+class PubAck(msgspec.Struct, omit_defaults=True):
+    """Where a message is stored."""
 
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
-class PubAck(msgspec.Struct, frozen=True):
-    """An answer in full."""
-
-    error: Refusal | None = None
     stream: str = ""
     seq: int = 0
+    duplicate: bool = False  # it was there already, by its Nats-Msg-Id
     domain: str = ""
-    duplicate: bool = False
-    val: str = ""
-    batch: str = ""
-    count: int = 0
+    val: str = ""  # of a counter
 
 
-_ACK: Any = msgspec.json.Decoder(PubAck)
+class _Answer(PubAck):
+    error: ErrorBody | None = None
+
+
+_ACK: Any = msgspec.json.Decoder(_Answer)
+
+
+def read_ack(payload: bytes) -> PubAck:
+    """What an answer to a publish says; ApiError if it is a refusal, ProtocolViolation if it is no answer."""
+    try:
+        ack = _ACK.decode(payload)
+    except UNREADABLE_JSON:
+        raise ProtocolViolation(f"the answer to a publish can not be read: {payload[:60]!r}") from None
+    if ack.error is not None:
+        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
+    if not ack.seq and not ack.stream:
+        raise ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
+    return PubAck(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val)
 
 
 class Receipts:
@@ -91,13 +100,25 @@ class Receipts:
         self.origins: list[Origin | None] = []
         self.duplicates: set[int] = set()  # places of messages that the stream had already
         self.errors: dict[int, LinkError] = {}  # by place
-        self.details: dict[int, PubAck] = {}  # by place, of answers that say more than usual
+        self.values: dict[int, str] = {}  # by place, of messages to counters
         self.open = 0  # messages without an outcome
         self.sealed = False
         self._done = done
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def ack(self, place: int) -> PubAck:
+        """Where one message is stored; raises what went wrong with it."""
+        error = self.errors.get(place)
+        if error is not None:
+            raise copy.copy(error)  # one error may be the outcome of many messages
+        origin = self.origins[place]
+        assert origin is not None
+        duplicate = place in self.duplicates
+        return PubAck(
+            origin.stream, self.sequences[place], duplicate, origin.domain, self.values.get(place, "")
+        )
 
     def refuse(self, error: LinkError) -> None:
         """Add a message that is not published at all."""
@@ -186,13 +207,14 @@ class FrameBuffer(GrowingBuffer):
 class PublishWindow:
     """The messages between `add` and their outcome."""
 
-    def __init__(self, inbox: bytes, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, inbox: bytes, limit: int = DEFAULT_LIMIT, frames: FrameBuffer | None = None) -> None:
+        """Write to `frames`, which others may write to, or to a buffer of its own."""
         if limit < 1:
             raise ValueError("a window has room for at least one message")
         self.limit = limit
         self.inbox = inbox
         self.max_payload = 1024 * 1024  # bytes of headers and payload that the server takes
-        self.frames = FrameBuffer()
+        self.frames = FrameBuffer() if frames is None else frames
         self._prefix = inbox + b"."
         self._prefix_size = len(self._prefix)
         self._capacity = limit
@@ -221,7 +243,7 @@ class PublishWindow:
         if not is_publishable(subject):
             return BadMessage(f"{subject[:256].decode(errors='replace')!r} is no subject to publish to")
         if header_size + payload_size > self.max_payload:
-            return BadMessage(
+            return MessageTooLarge(
                 f"the message has {header_size + payload_size} bytes, the server takes {self.max_payload}"
             )
         return None
@@ -366,25 +388,16 @@ class PublishWindow:
             receipts.errors[place] = NoResponders("nobody answers: no stream takes this subject")
             return
         try:
-            ack = _ACK.decode(payload)
-        except UNREADABLE_JSON:
-            receipts.errors[place] = ProtocolViolation(
-                f"the answer to a publish can not be read: {payload[:60]!r}"
-            )
-            return
-        if ack.error is not None:
-            error = ack.error
-            receipts.errors[place] = ApiError(error.code, error.err_code, error.description, "publish")
-            return
-        if not ack.seq and not ack.stream:
-            receipts.errors[place] = ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
+            ack = read_ack(payload)
+        except LinkError as error:
+            receipts.errors[place] = error
             return
         receipts.sequences[place] = ack.seq
         receipts.origins[place] = Origin(ack.stream, ack.domain)
         if ack.duplicate:
             receipts.duplicates.add(place)
-        if ack.val or ack.batch:
-            receipts.details[place] = ack
+        if ack.val:
+            receipts.values[place] = ack.val
         else:
             at = payload.find(_SEQUENCE_KEY)
             if at > 0:

@@ -97,7 +97,7 @@ def borrowed_link(options: LinkOptions, name: str) -> Iterator[BlockingLink]:
     link = _idle.pop(key, None)
     if link is not None:
         try:
-            link.ping(options.connect_timeout_s)
+            link.flush(options.connect_timeout_s)
         except LinkError:
             link.close()
             link = None

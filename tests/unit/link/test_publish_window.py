@@ -81,15 +81,16 @@ def test_acknowledgements_in_every_spelling(
     assert receipts.errors == {}
 
 
-def test_an_answer_that_says_more_is_kept_in_full() -> None:
+def test_the_value_of_a_counter_is_kept() -> None:
     window = PublishWindow(b"i", 10)
     receipts = Receipts()
     for _ in range(2):
         window.add(receipts, b"a", b"", b"")
     answer(window, 1, ack(1, b',"val":"12"}'))
     answer(window, 2, ack(3, b',"batch":"b1","count":3}'))
-    assert receipts.details[0].val == "12"
-    assert (receipts.details[1].batch, receipts.details[1].count) == ("b1", 3)
+    assert receipts.values == {0: "12"}
+    assert [receipts.ack(0).val, receipts.ack(1).val] == ["12", ""]
+    assert receipts.sequences == [1, 3]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class StreamAdmin:
             return self._get(stream, sequence)
         if answer.status == _NOT_FOUND:
             return None
-        headers = parse_headers(answer.headers)
+        headers = parse_headers(answer.block)
         about = {name: value for name, value in headers if name in _ENVELOPE}
         rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
         return StoredMessage(

@@ -70,7 +70,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
     `hosts` may serve Arrow beside the machine that `link` is connected to.
     """
     try:
-        question = link.ask(_SUBJECT)
+        question = link.send_request(_SUBJECT)
         answer = link.answer_to(question)
     except (NoResponders, RequestTimeout):
         return None
@@ -86,7 +86,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
     if told.version != _VERSION or not told.urls:
         return None
     offer = Offer(told.urls[0], told.ticket)
-    problem = _doubt(offer, told.proof, question.inbox, link, hosts)
+    problem = _doubt(offer, told.proof, question.reply.encode(), link, hosts)
     if problem:
         logger.warning("the offer of Arrow at %s is ignored: %s", visible(offer.url), problem)
         return None

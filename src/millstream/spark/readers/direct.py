@@ -93,7 +93,7 @@ class DirectReader:
 
     def _look_for_server(self) -> None:
         try:
-            self._link.ping(SILENCE_S)
+            self._link.flush(SILENCE_S)
         except RequestTimeout as error:
             self._link.close()
             raise NotConnected(str(error)) from None

@@ -20,7 +20,7 @@ _warned: Final[set[str]] = set()  # streams; Spark looks before each micro-batch
 
 
 class Api(Protocol):
-    """Asks the JetStream API; a refusal is an `ApiRefused`."""
+    """Asks the JetStream API; a refusal is an `ApiError`."""
 
     def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
 

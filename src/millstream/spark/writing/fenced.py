@@ -27,15 +27,21 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
-from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import Err
-from millstream.link.blocking import BlockingLink, Question, Reply
+from millstream.link.blocking import BlockingLink, Question
 from millstream.link.blocking_publisher import BlockingPublisher
-from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
-from millstream.link.publishing import FrameBuffer, PubAck
+from millstream.link.deliveries import Message
+from millstream.link.errors import (
+    ApiError,
+    LinkError,
+    NoResponders,
+    NotConnected,
+    ProtocolViolation,
+    RequestTimeout,
+)
+from millstream.link.publishing import FrameBuffer, read_ack
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
@@ -57,7 +63,6 @@ _UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
 _UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
-_ACK: Final = msgspec.json.Decoder(PubAck)
 
 
 class Marker(NamedTuple):
@@ -269,7 +274,7 @@ class FencedWriter:
         if self._marker_expires:
             headers["Nats-TTL"] = _MARKER_LIFE
         body = json.dumps({"batch": self._identity.batch, "chunk": chunk.number}).encode()
-        return _Waiting(chunk, self._link.ask(self._subject, body, headers))
+        return _Waiting(chunk, self._link.send_request(self._subject, body, headers))
 
     def _answered(self, waiting: "_Waiting | None") -> Marker:
         """Wait until a chunk is stored; its marker."""
@@ -362,11 +367,8 @@ def marker_in(message: dict[str, Any]) -> Marker:
         ) from None
 
 
-def _sequence_in(reply: Reply) -> int:
+def _sequence_in(reply: Message) -> int:
     try:
-        ack = _ACK.decode(reply.payload)
-    except UNREADABLE_JSON:
-        raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
-    if ack.error is not None:
-        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description)
-    return ack.seq
+        return read_ack(reply.payload).seq
+    except ProtocolViolation as error:
+        raise RequestTimeout(str(error)) from None
