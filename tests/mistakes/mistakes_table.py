@@ -194,7 +194,7 @@ MISTAKES = (
     Mistake(
         CONNECT,
         "backup {folder}/out -s nats://127.0.0.1:{web}",
-        "cannot connect to SERVER: it does not speak NATS; check the port",
+        "cannot connect to SERVER: it does not speak NATS; check the port (REASON)",
         "That is the port of something else: monitoring, the gateway, a web server.",
     ),
     Mistake(
@@ -264,7 +264,7 @@ MISTAKES = (
     Mistake(
         CONNECT,
         "backup {folder}/out -s tls://127.0.0.1:{js}",
-        "cannot connect to SERVER: TLS was asked for, and the server does not require it; switch TLS on "
+        "cannot connect to SERVER: TLS was asked for, and the server does not offer it; switch TLS on "
         "there, or connect without",
         "Nothing was sent in the clear.",
     ),

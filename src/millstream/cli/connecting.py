@@ -3,7 +3,7 @@
     @app.command()
     @talks_to_a_server
     def backup(folder: Path, server: LinkOptions) -> None:
-        async with connected(server, "millstream backup") as connection: …
+        async with connected(server, "millstream backup") as api: …
 
 The decorator puts the options in the place of the parameter `server`.  They are made from the declaration of
 `LinkOptions`; names and environment variables are those of the `nats` command line, so that a shell that is
@@ -16,6 +16,7 @@ from the environment, and no selected context: nobody shall send one server's pa
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -24,18 +25,17 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
 import typer
-from nats.aio.client import Client as Connection
 
 from millstream.cli.endings import UsageError
-from millstream.client.opening import open_connection
 from millstream.link.errors import BadOptions
 from millstream.link.fields import Field, Kind
 from millstream.link.layers import Layer
-from millstream.link.login import load_credentials, tls_context
+from millstream.link.link import Link
+from millstream.link.login import check_files
 from millstream.link.options import FIELDS, LinkOptions
 from millstream.link.sources import environment_layer, link_options
+from millstream.transfer.api import JetStreamApi
 
-_CONNECT_S: Final = 10.0
 _TO: Final = "to"
 
 
@@ -148,46 +148,12 @@ def _extended(
 
 
 @asynccontextmanager
-async def connected(options: LinkOptions, name: str, **more: Any) -> AsyncIterator[Connection]:
-    """Yield a connection that is closed in the end; `more` are further options of ``nats.connect``.
+async def connected(options: LinkOptions, name: str) -> AsyncIterator[JetStreamApi]:
+    """Yield the JetStream API of a server; LinkError if there is no connection to it.
 
-    Raises ClientError if there is none.  One that is lost is tried to get back for some time; errors of it
-    reach whoever waits for an answer.
+    Files that cannot be used are found before anything is sent.  A connection that is lost is made again;
+    errors of it reach whoever waits for an answer.
     """
-    connection = Connection()
-    arguments = {
-        "name": name,
-        "error_cb": _ignore,
-        "connect_timeout": 3,
-        "max_reconnect_attempts": 10,
-        "reconnect_time_wait": 0.5,
-        "inbox_prefix": options.inbox_prefix,
-        **_login(options),
-        **more,
-    }
-    servers = [server.full_url for server in options.servers]
-    await open_connection(connection, servers, _CONNECT_S, patient=False, **arguments)
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-def _login(options: LinkOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if options.creds_file:
-        found["user_credentials"] = options.creds_file
-    elif options.nkey_file or options.nkey_seed:
-        found["nkeys_seed_str"] = load_credentials(options, options.servers[0]).seed
-    elif options.token:
-        found["token"] = options.token
-    elif options.user:
-        found |= {"user": options.user, "password": options.password}
-    if options.tls is not None:
-        found["tls"] = tls_context(options)
-        found["tls_handshake_first"] = options.tls.first
-    return found
-
-
-async def _ignore(error: Exception) -> None:
-    """Leave errors of a connection to whoever waits for an answer over it."""
+    check_files(options)
+    async with Link(dataclasses.replace(options, name=name)) as link:
+        yield JetStreamApi(link)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from nats.aio.client import Client as Connection
 
 from millstream.cli.archives import FORM
 from millstream.cli.connecting import connected, talks_to_a_second, talks_to_a_server
@@ -111,8 +110,7 @@ def promote(
     )
 
     async def work() -> int:
-        async with connected(server, "millstream promote") as near:
-            source = _api(near, server)
+        async with connected(server, "millstream promote") as source:
             names = await chosen(source, streams or [])
             if give_back:
                 released = [name for name in names if await release(source, name)]
@@ -120,8 +118,7 @@ def promote(
                 show({"released": released}, lines, json=json)
                 return 0
             assert to is not None
-            async with connected(to, "millstream promote") as far:
-                target = _api(far, to)
+            async with connected(to, "millstream promote") as target:
                 plans = await plan(source, target, names, options)
                 if dry_run:
                     show({"streams": [each.report() for each in plans]}, _plan_lines(plans), json=json)
@@ -134,10 +131,6 @@ def promote(
                 return 0 if result.complete else 1
 
     run(work())
-
-
-def _api(connection: Connection, options: LinkOptions) -> JetStreamApi:
-    return JetStreamApi(connection, domain=options.domain, timeout_s=options.request_timeout_s)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from millstream.base.errors import MillstreamError
 from millstream.base.owned import visible
 from millstream.cli.archives import FORM
 from millstream.cli.connecting import connected, talks_to_a_server
@@ -91,8 +92,7 @@ def backup(
     options = BackupOptions(consumers, check, force, verify, chunk_size)
 
     async def work() -> int:
-        async with connected(server, "millstream backup") as connection:
-            api = JetStreamApi(connection, domain=server.domain, timeout_s=server.request_timeout_s)
+        async with connected(server, "millstream backup") as api:
             names = await chosen(api, streams or [])
             reports: list[dict[str, Any]] = []
             with progress_for(json=json) as progress:
@@ -100,7 +100,7 @@ def backup(
                     try:
                         _refuse_same_folder(folder, name, [each["stream"] for each in reports])
                         done = await back_up(api, name, folder / name, FORM, progress, options)
-                    except TransferError as error:
+                    except MillstreamError as error:
                         reports.append({"stream": name, "error": str(error)})
                     else:
                         reports.append(done.report())
@@ -220,13 +220,12 @@ def restore_command(
             show({"streams": report}, lines, json=json)
             return 0
         reports: list[dict[str, Any]] = []
-        async with connected(server, "millstream restore") as connection:
-            api = JetStreamApi(connection, domain=server.domain, timeout_s=server.request_timeout_s)
+        async with connected(server, "millstream restore") as api:
             with progress_for(json=json) as progress:
                 for each in backups:
                     try:
                         done = await restore(api, each, FORM, progress, options)
-                    except TransferError as error:
+                    except MillstreamError as error:
                         reports.append({"stream": name or each.stream, "error": str(error)})
                     else:
                         reports.append(done.report())
