@@ -63,6 +63,7 @@ COMPILED_MODULES: Final = (
     "millstream.spark.columns",
     "millstream.spark.intake",
     "millstream.link.publishing",
+    "millstream.client.core",
     "millstream.spark.writing.frames",
     "millstream.broker.watchdog",
     "millstream.broker.router",

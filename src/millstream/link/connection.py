@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 
 from millstream.base.reasons import connection_reason
 from millstream.link.dialogue import Dialogue
-from millstream.link.errors import LinkError, NotConnected, ProtocolViolation
+from millstream.link.errors import LinkError, NotConnected, ProtocolViolation, TlsFailure
 from millstream.link.login import ServerInfo, connect_frames, read_info, refusal, tls_context, wants_tls
 from millstream.link.options import LinkOptions, ServerAddress
 from millstream.link.parser import Op, Parser
@@ -96,7 +96,8 @@ class Connection(asyncio.BufferedProtocol):
             reason = "it closed the connection during the login; check the credentials, and TLS"
         else:
             reason = connection_reason(error)
-        return NotConnected(f"cannot connect to {self.server}: {reason}")
+        kind = TlsFailure if isinstance(error, ssl.SSLError) else NotConnected
+        return kind(f"cannot connect to {self.server}: {reason}")
 
     def pause_writing(self) -> None:
         self.can_write = False
@@ -252,7 +253,8 @@ async def open_connection(
         raise
     except (OSError, TimeoutError) as error:
         connection.close()
-        raise NotConnected(f"cannot connect to {server}: {connection_reason(error)}") from None
+        kind = TlsFailure if isinstance(error, ssl.SSLError) else NotConnected
+        raise kind(f"cannot connect to {server}: {connection_reason(error)}") from None
     except BaseException:
         with contextlib.suppress(OSError):
             connection.close()

@@ -3,7 +3,8 @@
     LinkError
     ├── NotConnected                  no server could be reached, or the connection broke
     │   ├── ConnectionLost            it broke after the request was sent: whether it was done is unknown
-    │   └── AuthorizationViolation    a server was reached and did not let us in
+    │   ├── AuthorizationViolation    a server was reached and did not let us in
+    │   └── TlsFailure                a server was reached, and there is no agreement on TLS
     ├── ProtocolViolation             the other side does not speak NATS as it should
     ├── RequestTimeout                no answer in time: whether it was done is unknown
     ├── NoResponders                  nobody listens: it was certainly not done
@@ -54,6 +55,10 @@ class AuthorizationViolation(NotConnected):
     def __init__(self, text: str, said: str = "") -> None:
         super().__init__(text)
         self.said = said
+
+
+class TlsFailure(NotConnected):
+    """The TLS handshake failed, or one side wants TLS and the other does not: trying again does not help."""
 
 
 class ProtocolViolation(LinkError):
@@ -119,6 +124,7 @@ def summary(failures: list[LinkError]) -> LinkError:
     for error in failures:
         if isinstance(error, AuthorizationViolation):
             return AuthorizationViolation(text, error.said)
-    if failures and all(isinstance(error, BadOptions) for error in failures):
-        return BadOptions(text)
+    for kind in (BadOptions, TlsFailure):
+        if failures and all(isinstance(error, kind) for error in failures):
+            return kind(text)
     return NotConnected(text)

@@ -28,6 +28,7 @@ from millstream.link.errors import (
     LinkError,
     NotConnected,
     ProtocolViolation,
+    TlsFailure,
 )
 from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
 
@@ -75,7 +76,7 @@ def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> 
     """Whether the connection is to be encrypted now that INFO has come in the clear."""
     asked = options.tls is not None or server.tls
     if asked and not (info.tls_required or info.tls_available):
-        raise NotConnected(
+        raise TlsFailure(
             f"cannot connect to {server}: TLS was asked for, and the server does not offer it; switch TLS on "
             "there, or connect without"
         )
@@ -205,19 +206,3 @@ def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkErr
 def new_inbox(options: LinkOptions) -> str:
     """A subject that nobody else listens below."""
     return f"{options.inbox_prefix}.{secrets.token_hex(11)}"  # no counter: a forked process would repeat it
-
-
-def known_servers(options: LinkOptions, info: ServerInfo | None) -> list[ServerAddress]:
-    """The servers of the options, then what the cluster told about itself, without repetitions."""
-    servers = list(options.servers)
-    seen = {(server.host, server.port) for server in servers}
-    first = options.servers[0]
-    for url in info.connect_urls if info is not None else ():
-        try:
-            told = ServerAddress.parse(url)
-        except BadOptions:
-            continue  # a server may offer what we do not speak
-        if (told.host, told.port) not in seen:
-            seen.add((told.host, told.port))
-            servers.append(ServerAddress(told.host, told.port, first.tls, first.user, first.password))
-    return servers

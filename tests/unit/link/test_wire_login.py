@@ -18,7 +18,6 @@ from millstream.link.errors import (
 from millstream.link.login import (
     ServerInfo,
     connect_frames,
-    known_servers,
     load_credentials,
     new_inbox,
     read_info,
@@ -27,6 +26,7 @@ from millstream.link.login import (
     wants_tls,
 )
 from millstream.link.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
+from millstream.link.servers import ServerPool
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 HERE = ServerAddress("127.0.0.1")
@@ -215,9 +215,15 @@ def test_who_gave_no_credentials_is_told_that_they_are_wanted() -> None:
 def test_servers_of_the_cluster_follow_our_own_and_get_their_credentials() -> None:
     options = LinkOptions(servers=parse_servers("tls://joe:x@a:1,b:2"))
     told = ServerInfo(connect_urls=["b:2", "c:3", "[::1]:4", "ws://no"])
-    assert known_servers(options, None) == list(options.servers)
-    assert [str(server) for server in known_servers(options, told)] == ["a:1", "b:2", "c:3", "[::1]:4"]
-    assert known_servers(options, told)[2] == ServerAddress("c", 3, True, "joe", "x")
+    pool = ServerPool(options)
+    assert pool.known() == list(options.servers)
+    pool.learn(told)
+    assert [str(server) for server in pool.known()] == ["a:1", "b:2", "c:3", "[::1]:4"]
+    assert pool.known()[2] == ServerAddress("c", 3, True, "joe", "x")
+    pool.learn(ServerInfo(connect_urls=["d:5"]))
+    assert [str(server) for server in pool.known()] == ["a:1", "b:2", "d:5"]
+    pool.learn(ServerInfo())  # says nothing
+    assert len(pool.known()) == 3
 
 
 def test_inboxes_differ() -> None:
