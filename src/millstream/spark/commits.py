@@ -32,7 +32,6 @@ from millstream.spark.streams import StreamFacts
 logger: Final = logging.getLogger("millstream.spark")
 
 OWNER: Final = "millstream.spark.query"  # key in the metadata of a durable
-_NO_CONSUMER: Final = Err.CONSUMER_NOT_FOUND.value[1]
 _FIRST_PAUSE_S: Final = 1.0  # before the same thing is told again: an idle query would do it all the time
 _LONGEST_PAUSE_S: Final = 60.0
 
@@ -188,7 +187,7 @@ class Commits:
         try:
             return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
         except ApiError as error:
-            if error.err_code == _NO_CONSUMER:
+            if error.err is Err.CONSUMER_NOT_FOUND:
                 return None
             raise
 

@@ -57,7 +57,7 @@ def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -
     """What a failure on the wire is to someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
-        case ApiError() if error.err_code == Err.STREAM_NOT_FOUND.value[1]:
+        case ApiError() if error.err is Err.STREAM_NOT_FOUND:
             return StreamMissing(
                 f"there is no stream {stream or ''} on {options}; create it, or check the name"
             )

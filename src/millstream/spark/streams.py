@@ -15,7 +15,6 @@ from millstream.jsapi.go_time import format_time
 from millstream.link.errors import ApiError
 
 _ADVISORIES: Final = "$JS.EVENT."
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class Api(Protocol):
@@ -117,7 +116,7 @@ def _sequence(api: Api, stream: str, request: dict[str, Any]) -> int | None:
     try:
         answer = api(f"STREAM.MSG.GET.{stream}", request)
     except ApiError as error:
-        if error.err_code == _NO_MESSAGE:
+        if error.err is Err.NO_MESSAGE_FOUND:
             return None
         raise
     return int(answer["message"]["seq"])

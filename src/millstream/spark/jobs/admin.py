@@ -21,10 +21,7 @@ from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
-_NO_MESSAGE: Final = tuple(
-    error.value[1]
-    for error in (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
-)
+_NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
 _NOT_FOUND: Final = 404
 _PATIENCE_S: Final = 60.0
 # What the server puts before the headers of the message itself.
@@ -143,7 +140,7 @@ class StreamAdmin:
             try:
                 return ask(link)
             except ApiError as error:
-                if error.err_code in _NO_MESSAGE:
+                if error.err in _NO_MESSAGE:
                     return None
                 raise
 

@@ -6,7 +6,7 @@ leader answers.
 
 import base64
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from millstream.jsapi.errors import Err
 from millstream.jsapi.go_time import parse_time
@@ -14,8 +14,6 @@ from millstream.link.errors import ApiError
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job
-
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class GetReader:
@@ -34,7 +32,7 @@ class GetReader:
                     f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
                 )
             except ApiError as error:
-                if error.err_code == _NO_MESSAGE:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return
                 raise
             message = answer["message"]

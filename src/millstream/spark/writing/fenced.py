@@ -55,11 +55,8 @@ _MOST_BYTES: Final = 8 * 1024 * 1024  # of a chunk, and one row more
 _BATCH_ROOM: Final = 160  # bytes that a batch adds to the headers of a message, at most
 _SEND_AT: Final = 256 * 1024  # bytes that are worth a write
 _MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
-_NO_MARKER: Final = Err.NO_MESSAGE_FOUND.value[1]
-_MOVED: Final = frozenset(
-    {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
-)  # somebody else has moved the marker
-_UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
+# Somebody else has moved the marker.
+_MOVED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
 _UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
@@ -216,7 +213,7 @@ class FencedWriter:
             try:
                 return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
             except _UNSURE as error:
-                if isinstance(error, ApiError) and error.err_code in _MOVED:
+                if isinstance(error, ApiError) and error.err in _MOVED:
                     found = self._read_marker()
                     if found == marker:
                         raise self._failed(
@@ -228,9 +225,9 @@ class FencedWriter:
     def _unsure(self, error: LinkError) -> None:
         """Wait, if waiting can help; SparkError if it can not."""
         if isinstance(error, ApiError) and not error.may_pass:
-            if error.err_code in _MOVED:
+            if error.err in _MOVED:
                 return
-            if error.err_code not in _UNKNOWN:
+            if error.err is not Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH:
                 raise self._failed(f"rows of {self._identity} were refused: {error}") from error
         self._wait(error)
 
@@ -302,7 +299,7 @@ class FencedWriter:
                 found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
                 return marker_in(found["message"])
             except ApiError as error:
-                if error.err_code == _NO_MARKER:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return Marker()
                 if not error.may_pass:
                     raise

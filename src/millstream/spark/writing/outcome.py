@@ -7,15 +7,12 @@ from millstream.jsapi.errors import Err
 from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
-_ROW_CODES: Final = frozenset(
-    err.value[1]
-    for err in (
-        Err.MESSAGE_EXCEEDS_MAXIMUM,
-        Err.HEADER_EXCEEDS_MAXIMUM,
-        Err.MESSAGE_TTL_INVALID,
-        Err.WRONG_LAST_SEQUENCE,
-        Err.WRONG_LAST_SEQUENCE_UNKNOWN,
-    )
+_OF_A_ROW: Final = (
+    Err.MESSAGE_EXCEEDS_MAXIMUM,
+    Err.HEADER_EXCEEDS_MAXIMUM,
+    Err.MESSAGE_TTL_INVALID,
+    Err.WRONG_LAST_SEQUENCE,
+    Err.WRONG_LAST_SEQUENCE_UNKNOWN,
 )
 
 
@@ -31,7 +28,7 @@ def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
     if isinstance(error, ApiError):
-        if error.err_code in _ROW_CODES:
+        if error.err in _OF_A_ROW:
             return Verdict.BAD_ROW
         if error.may_pass:
             return Verdict.AGAIN
