@@ -180,24 +180,25 @@ class Stream:
         """The short way is for streams without a rule that needs a second look at a message."""
         config = self.config
         self._crowded = self.account.resources.exhausted(config.storage)
+        self.ingest.max_size = max(config.max_msg_size, 0)
+        wanted = self.consumers.interest.wants if config.retention is RetentionPolicy.INTEREST else None
+        self.ingest.wants = wanted
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
-        self.straight = not (
+        self.ingest.plain = not (
             self.failure
             or self.transform
             or self.republish
             or config.sealed
-            or config.max_msg_size > 0
             or config.no_ack
             or config.allow_msg_counter
             or config.allow_batched
-            or config.subject_delete_marker_ttl
-            or config.retention is not RetentionPolicy.LIMITS
             or self.retention.may_refuse
             or self.account.limit(config.storage) >= 0
             or self._crowded
         )
-        self.ingest.plain = self.straight
+        # Batches and copies check neither sizes nor interest.
+        self.straight = self.ingest.plain and self.ingest.max_size == 0 and wanted is None
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
