@@ -20,16 +20,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.link import Link
+from millstream.link.options import LinkOptions, parse_servers
+from millstream.link.publisher import Publisher
+from millstream.link.publishing import Receipts
 from millstream.spark.connecting import close_idle_links
-from millstream.spark.options import ConnectionOptions, SinkOptions
+from millstream.spark.options import SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.options import LinkOptions, parse_servers
-from millstream.wire.publishing import Receipts
 
 _BODY: Final = b"x" * 128
 _WINDOW: Final = 4000
@@ -71,7 +72,7 @@ def blocking(url: str, count: int) -> float:
 
 
 def batches(url: str, count: int) -> float:
-    async def run(publisher: AsyncPublisher) -> None:
+    async def run(publisher: Publisher) -> None:
         outcomes = []
         for _ in range(count // _BATCH):
             outcomes.append(await publisher.submit([(b"bench.a", b"", _BODY)] * _BATCH))
@@ -84,7 +85,7 @@ def batches(url: str, count: int) -> float:
 def singles(url: str, count: int) -> float:
     count //= _SINGLES_SHARE
 
-    async def run(publisher: AsyncPublisher) -> None:
+    async def run(publisher: Publisher) -> None:
         async def one_after_the_other() -> None:
             for _ in range(count // _TASKS):
                 await publisher.publish(b"bench.a", _BODY)
@@ -97,7 +98,9 @@ def singles(url: str, count: int) -> float:
 def sink(guarantee: str) -> Run:
     def run(url: str, count: int) -> float:
         fence = "bench.fence" if guarantee == "fenced" else None
-        options = SinkOptions(ConnectionOptions((url,)), delivery_guarantee=guarantee, fence_subject=fence)
+        options = SinkOptions(
+            LinkOptions(servers=parse_servers(url)), delivery_guarantee=guarantee, fence_subject=fence
+        )
         writer = batch_writer(options, StructType().add("subject", "string").add("data", "binary"), False)
         arrays = [pa.array(["bench.a"] * _ROWS), pa.array([_BODY] * _ROWS)]
         batch = pa.RecordBatch.from_arrays(arrays, ["subject", "data"])
@@ -126,15 +129,13 @@ def _options(url: str) -> LinkOptions:
     return LinkOptions(servers=parse_servers(url))
 
 
-def _with_loop(url: str, count: int, work: Callable[[AsyncPublisher], Any]) -> float:
+def _with_loop(url: str, count: int, work: Callable[[Publisher], Any]) -> float:
     async def run() -> float:
-        publisher = AsyncPublisher(_options(url), limit=_WINDOW)
-        await publisher.connect()
-        start = time.perf_counter()
-        await work(publisher)
-        took = time.perf_counter() - start
-        await publisher.close()
-        return count / took
+        async with Link(_options(url)) as link:
+            publisher = Publisher(link, limit=_WINDOW)
+            start = time.perf_counter()
+            await work(publisher)
+            return count / (time.perf_counter() - start)
 
     return asyncio.run(run())
 

@@ -4,9 +4,12 @@ import asyncio
 import contextlib
 import itertools
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import nats
+from nats.aio.client import Client as Connection
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 from nats.js.errors import NotFoundError
@@ -14,6 +17,7 @@ from nats.js.errors import NotFoundError
 import millstream.client
 from millstream.base.ids import nuid
 from millstream.client import Client, OrderedConsumer, OrderedMessage
+from millstream.link.servers import Reconnect
 from millstream.testing.frame_proxy import Fate, Frame
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
@@ -24,15 +28,50 @@ CALM_BEAT_S: Final = 2.0  # where none may be missed, however slow the server is
 Connect = Callable[..., Awaitable[Client]]
 
 
-async def connect_quickly(server: int | list[str], **options: Any) -> Client:
-    """A client that tries to reconnect all the time and does not complain about it."""
+KINDS: Final = ("link", "nats-py")  # of connections that an ordered consumer runs on
+_admins: Final[weakref.WeakKeyDictionary[Client, Connection]] = weakref.WeakKeyDictionary()
+
+
+async def connect_quickly(kind: str, server: int | list[str], **options: Any) -> Client:
+    """A client that tries to reconnect all the time and does not complain about it.
+
+    `reconnected` is called whenever it is back; `attempts` ends its tries.
+    """
+    urls = server if isinstance(server, list) else [f"nats://127.0.0.1:{server}"]
+    reconnected: Callable[[], None] = options.pop("reconnected", lambda: None)
+    attempts: int = options.pop("attempts", -1)
 
     async def ignore(error: Exception) -> None:
         pass  # lines are cut on purpose
 
-    settings: dict[str, Any] = {"reconnect_time_wait": 0.02, "error_cb": ignore, "connect_timeout": 10}
-    urls = server if isinstance(server, list) else f"nats://127.0.0.1:{server}"
-    return await millstream.client.connect(urls, **{**settings, **options})
+    async def back() -> None:
+        reconnected()
+
+    admin = await nats.connect(
+        urls,
+        reconnect_time_wait=0.02,
+        error_cb=ignore,
+        connect_timeout=10,
+        max_reconnect_attempts=-1,
+        reconnected_cb=back if kind == "nats-py" else None,
+        dont_randomize=True,
+    )
+    if kind == "nats-py":
+        client = Client(admin, **options)
+    else:
+        reconnect = Reconnect(first_s=0.02, longest_s=0.05, attempts=attempts)
+        client = await millstream.client.connect(urls, reconnect=reconnect, connect_timeout_s=10, **options)
+        link = client.connection
+        link.listen(lambda: reconnected() if link.is_up else None)
+    _admins[client] = admin
+    return client
+
+
+async def close_quickly(client: Client) -> None:
+    await client.close()
+    admin = _admins.pop(client)
+    if not admin.is_closed:
+        await admin.close()
 
 
 class Lab:
@@ -47,7 +86,12 @@ class Lab:
 
     @property
     def js(self) -> JetStreamContext:
-        return self.client.connection.jetstream(timeout=self.timeout_s)
+        return self.admin.jetstream(timeout=self.timeout_s)
+
+    @property
+    def admin(self) -> Connection:
+        """A connection of nats-py to the same server."""
+        return _admins[self.client]
 
     async def create(self, **config: Any) -> None:
         await self.js.add_stream(

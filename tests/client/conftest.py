@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from client_kit import Connect, Lab, connect_quickly
+from client_kit import KINDS, Connect, Lab, close_quickly, connect_quickly
 
 from millstream.client import Client
 from millstream.testing.garbage import garbage_collected
@@ -31,19 +31,25 @@ def js_server(shared_server: Callable[..., ServerProcess]) -> ServerProcess:
     return shared_server(jetstream=True)
 
 
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """What the ordered consumer runs on: a link of ours, or a connection of nats-py."""
+    return str(request.param)
+
+
 @pytest_asyncio.fixture
-async def connect() -> AsyncIterator[Connect]:
+async def connect(kind: str) -> AsyncIterator[Connect]:
     """`connect(port or urls)` gives a client that is closed when the test ends."""
     opened: list[Client] = []
 
     async def open_one(server: int | list[str], **options: Any) -> Client:
-        client = await connect_quickly(server, **options)
+        client = await connect_quickly(kind, server, **options)
         opened.append(client)
         return client
 
     yield open_one
     for client in opened:
-        await client.close()
+        await close_quickly(client)
     await _end_lost_attempts()
 
 

@@ -45,7 +45,7 @@ async def make_lab(cluster: Cluster, connect: Connect, **config: Any) -> Lab:
 async def connect_to(cluster: Cluster, connect: Connect, *order: int) -> Client:
     """Connect to the first of `order`, and in turn to the others when it is lost."""
     urls = [cluster.urls[number] for number in order]
-    return await connect(urls, dont_randomize=True, request_timeout_s=5.0)
+    return await connect(urls, request_timeout_s=5.0)
 
 
 async def publish_in_the_end(lab: Lab, *numbers: int) -> None:

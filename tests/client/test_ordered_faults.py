@@ -346,9 +346,9 @@ async def test_a_buffer_can_be_bounded_by_bytes(lab: Lab) -> None:
 
 
 class Cutter:
-    """Cuts a client's line again and again, but never while nats-py still mends the last cut.
+    """Cuts a client's line again and again, but never while the last cut is mended.
 
-    Its attempts to reconnect get in each other's way then, which is not what is tested here.
+    nats-py's attempts to reconnect get in each other's way then, which is not what is tested here.
     """
 
     def __init__(self, proxy: FrameProxy) -> None:
@@ -356,7 +356,7 @@ class Cutter:
         self._mended = asyncio.Event()
         self._mended.set()
 
-    async def note(self) -> None:
+    def note(self) -> None:
         self._mended.set()
 
     async def cut(self) -> None:
@@ -365,11 +365,12 @@ class Cutter:
         self._proxy.cut_all()
 
 
+@pytest.mark.parametrize("kind", ["link"])  # a connection of somebody else tells nothing
 async def test_a_cut_line_is_found_at_once_and_nothing_is_missed(
     lab: Lab, proxy: FrameProxy, connect: Connect
 ) -> None:
     cutter = Cutter(proxy)
-    client = await connect(proxy.port, reconnected_cb=cutter.note)
+    client = await connect(proxy.port, reconnected=cutter.note)
     await lab.publish(range(10))
     async with client.ordered(lab.stream) as messages:
         assert await read_numbers(messages, 10) == list(range(10))
@@ -414,7 +415,7 @@ async def test_a_line_cut_again_and_again_in_the_middle_of_things_changes_nothin
 ) -> None:
     await lab.publish(range(200), size=2000)
     cutter = Cutter(proxy)
-    client = await connect(proxy.port, reconnected_cb=cutter.note)
+    client = await connect(proxy.port, reconnected=cutter.note)
     proxy.faults = Faults(piece=3000, delay_s=0.002)  # so that much is on its way at any time
     numbers: list[int] = []
     async with client.ordered(lab.stream, heartbeat_s=BEAT_S) as messages:
@@ -429,13 +430,13 @@ async def test_a_line_cut_again_and_again_in_the_middle_of_things_changes_nothin
 async def test_a_server_killed_and_started_again_loses_no_message(own_lab: Lab, connect: Connect) -> None:
     await own_lab.publish(range(20))
     client = await connect(own_lab.server.port)
-    async with client.ordered(own_lab.stream) as messages:
+    async with client.ordered(own_lab.stream, heartbeat_s=BEAT_S) as messages:
         assert await read_numbers(messages, 10) == list(range(10))
         await eventually_received(messages, 20)
         own_lab.server.kill()
         assert await read_numbers(messages, 10) == list(range(10, 20))
         await asyncio.to_thread(own_lab.server.start)
-        await own_lab.client.connection.flush()
+        await own_lab.admin.flush()
         await own_lab.publish(range(20, 30))
         assert await read_numbers(messages, 10) == list(range(20, 30))
         assert messages.state.resets >= 1
@@ -456,10 +457,11 @@ async def test_a_server_that_is_away_for_long_is_waited_for(own_lab: Lab, connec
         assert await read_numbers(messages, 1) == [1]
 
 
+@pytest.mark.parametrize("kind", ["link"])
 async def test_a_server_that_does_not_come_back_ends_the_reading_if_the_user_set_an_end(
     own_lab: Lab, connect: Connect
 ) -> None:
-    client = await connect(own_lab.server.port, max_reconnect_attempts=2)
+    client = await connect(own_lab.server.port, attempts=2)
     await own_lab.publish(1)
     async with client.ordered(own_lab.stream) as messages:
         own_lab.server.kill()

@@ -92,7 +92,7 @@ async def test_a_link_that_is_cut_while_it_is_mended_is_mended(
 async def test_a_line_that_breaks_while_it_is_closed_leaves_no_tasks(
     js_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = Link(Nats(servers=(js_server.client_url,)))
+    link = Link(Nats.at(js_server.client_url))
     await link.open()
     connection = link.nats
 

@@ -12,11 +12,11 @@ import nats
 import pytest
 from lying_server import Client, LyingServer
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, ServerAddress
 from millstream.spark.readers.arrow import Offer, _doubt, find_offer
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, ServerAddress
 
 SUBJECT = "$MILLSTREAM.ARROW.INFO"
 
@@ -70,12 +70,12 @@ def test_an_offer_to_one_connection_is_none_for_another() -> None:
         link_to(server.client_url) as one,
         link_to(server.client_url) as other,
     ):
-        question = one.ask(SUBJECT)
+        question = one.send_request(SUBJECT)
         seen = json.loads(one.answer_to(question).payload)
         offer = Offer(seen["urls"][0], seen["ticket"])
-        assert _doubt(offer, seen["proof"], question.inbox, one, ()) == ""
-        assert "not signed" in _doubt(offer, seen["proof"], question.inbox, other, ())
-        assert "not signed" in _doubt(offer, seen["proof"], one.ask(SUBJECT).inbox, one, ())
+        assert _doubt(offer, seen["proof"], question.reply.encode(), one, ()) == ""
+        assert "not signed" in _doubt(offer, seen["proof"], question.reply.encode(), other, ())
+        assert "not signed" in _doubt(offer, seen["proof"], one.send_request(SUBJECT).reply.encode(), one, ())
 
 
 class EncryptedLink(BlockingLink):

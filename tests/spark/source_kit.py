@@ -18,15 +18,15 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import ApiError
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import ApiRefused
-from millstream.wire.options import LinkOptions, parse_servers
 
 ALL = tuple(COLUMNS)
 Row = dict[str, Any]
@@ -92,7 +92,7 @@ class Lab:
             try:
                 self.link.api(f"STREAM.CREATE.{stream}", settings)
                 break
-            except ApiRefused as error:
+            except ApiError as error:
                 if error.err_code != _NOT_STORED or not tries_left:
                     raise
             tries_left -= 1

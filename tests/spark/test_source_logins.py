@@ -8,11 +8,11 @@ from source_kit import rows
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.spark.errors import SourceUnavailable
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
 
 ServerFactory = Callable[..., ServerProcess]
 

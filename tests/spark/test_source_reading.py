@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from source_kit import ALL, Lab, partitions, read, rows, schema_of, source_of
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millstream.spark.partitions import RangePartition
 from millstream.testing.fault_proxy import FaultProxy
 from millstream.testing.ports import free_ports
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, parse_servers
 
 ODD_BLOCKS = (
     b"NATS/1.0\r\nA: 1\r\nB: 2\r\nA: 3\r\n\r\n",

@@ -16,9 +16,9 @@ from cluster_kit import Cluster
 from mortal_source import FOLDER, committed
 from tests import short_jvm
 
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import WireError
-from millstream.wire.options import LinkOptions, parse_servers
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import LinkError
+from millstream.link.options import LinkOptions, parse_servers
 
 PROGRAM = Path(__file__).parent / "mortal_driver.py"
 LIMIT_S = 600
@@ -61,7 +61,7 @@ class Streams:
                 if not self.link.connected:
                     self.link.reconnect(60)
                 return self.link.api(name, request or b"", timeout_s=10)  # without a leader nobody answers
-            except WireError:
+            except LinkError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import pytest
 from death_kit import MakeDriver, Streams, exactly_once
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, parse_servers
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import LinkError
+from millstream.link.headers import header_block
+from millstream.link.options import LinkOptions, parse_servers
+from millstream.link.publishing import Receipts
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline
 from millstream.spark.pipeline.runner import PipelineRun
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import WireError
-from millstream.wire.options import LinkOptions, parse_servers
-from millstream.wire.publishing import Receipts
-from millstream.wire.single_frames import header_block
 
 
 class Broker:
@@ -44,8 +44,8 @@ class Broker:
     def link(self) -> BlockingLink:
         """The connection; a new one if its pings went unanswered for too long while Spark worked."""
         try:
-            self._link.ping()
-        except WireError:
+            self._link.flush()
+        except LinkError:
             self._link.reconnect(60)
         return self._link
 

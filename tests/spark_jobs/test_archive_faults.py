@@ -120,7 +120,7 @@ def test_a_run_that_is_stopped_ends_between_batches(spark: Any, millstream, tmp_
     job = archive(stream, table, trigger="10ms", max_rows=50)
     pipeline: Pipeline = convert_pipeline({"job": [job], "progress": {"subject": "progress.here"}}, "test")
     sid = millstream.link.subscribe("progress.here")
-    millstream.link.ping()
+    millstream.link.flush()
     run = PipelineRun(pipeline, spark, millstream.nats)
     enough = threading.Event()
     run.on_change = lambda progress: enough.set() if progress.batches >= 2 else None

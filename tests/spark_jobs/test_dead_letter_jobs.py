@@ -40,7 +40,7 @@ def wait_for_events(broker: Any, stream: str, count: int) -> None:
     for _ in range(200):
         if broker.count(stream) >= count:
             return
-        broker.link.ping()
+        broker.link.flush()
         broker.link.next_message(0.05)
     raise AssertionError(f"{stream} has {broker.count(stream)} events, not {count}")
 

@@ -156,7 +156,7 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
-        # The same routes by the first two tokens of their subjects, so that a pattern touches few of them.
+        # The same routes by the heads of their subjects (``_head_of``), so that a pattern touches few of them.
         self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
@@ -251,7 +251,7 @@ class SubjectSpace:
         )
 
     def crowd_route(self, subject: bytes) -> Route | None:
-        """Return a route for one of very many subjects with the same first two tokens, such as keys.
+        """Return a route for one of very many subjects with the same head, such as the keys of a bucket.
 
         It is made for this message and must not be kept: nothing marks it invalid.  The receivers of all
         these subjects are cached.  Returns None if they are few, if the route is cached, or if the rest of
@@ -266,7 +266,9 @@ class SubjectSpace:
         found = self._crowds.get(head)
         if found is None:
             if head not in self._crowds:
-                found = self._crowds[head] = self.tree.match_any_tail(head)
+                one_more = b"." not in head  # token: subjects of three have two in their head
+                match = self.tree.match_any_last if one_more else self.tree.match_any_tail
+                found = self._crowds[head] = match(head)
             if found is None:
                 return None
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
@@ -384,13 +386,17 @@ class SubjectSpace:
     def _drop_routes(self, pattern: bytes) -> None:
         """Drop the routes that match a pattern with wildcards, or more where searching would cost more."""
         head = _head_of(pattern)
-        if b"*" not in head and b">" not in head:
-            self._drop_below(head, pattern)
-        elif len(self._heads) > _MAX_SCAN:
-            self.drop_all_routes()
-        else:
-            for known in [known for known in self._heads if matches(known, head)]:
-                self._drop_below(known, pattern)
+        heads = [head]
+        if len(pattern) == len(head) + 2 and pattern.endswith(b".>"):
+            heads.append(head + b".*")
+        for each in heads:
+            if b"*" not in each and b">" not in each:
+                self._drop_below(each, pattern)
+            elif len(self._heads) > _MAX_SCAN:
+                self.drop_all_routes()
+            else:
+                for known in [known for known in self._heads if matches(known, each)]:
+                    self._drop_below(known, pattern)
 
     def _drop_below(self, head: bytes, pattern: bytes) -> None:
         routes = self._heads.get(head)
@@ -503,11 +509,12 @@ class SubjectSpace:
 
 
 def _head_of(subject: bytes) -> bytes:
-    """Return the first two tokens, or the only one."""
-    dot = subject.find(b".")
-    if dot >= 0:
-        dot = subject.find(b".", dot + 1)
-    return subject if dot < 0 else subject[:dot]
+    """Return the first two tokens of three or more, the first of two, or the only one."""
+    first = subject.find(b".")
+    if first < 0:
+        return subject
+    dot = subject.find(b".", first + 1)
+    return subject[: first if dot < 0 else dot]
 
 
 def _is_spared(subscription: Subscription, subject: bytes) -> bool:

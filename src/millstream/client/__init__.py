@@ -1,4 +1,4 @@
-"""Millstream's Python client, on top of nats-py: an ordered consumer that runs on any NATS server.
+"""Millstream's Python client: an ordered consumer that runs on any NATS server.
 
 client = await millstream.client.connect("nats://127.0.0.1:4222")
 async with client.ordered("ORDERS") as messages:
@@ -7,7 +7,8 @@ async with client.ordered("ORDERS") as messages:
 """
 
 from millstream.client.blocking import BlockingClient, BlockingOrderedConsumer, connect_blocking
-from millstream.client.connection import Client, connect
+from millstream.client.client import Client, connect, ordered
+from millstream.client.config import StartAt
 from millstream.client.errors import (
     BadOptions,
     Check,
@@ -21,11 +22,8 @@ from millstream.client.errors import (
     StreamChanged,
     StreamNotFound,
 )
-from millstream.client.life import Phase
-from millstream.client.message import OrderedMessage
 from millstream.client.ordered import OrderedConsumer
-from millstream.client.start import StartAt
-from millstream.client.state import OrderedState, ResetReason
+from millstream.client.state import OrderedMessage, OrderedState, Phase, ResetReason
 
 __all__ = [
     "BadOptions",
@@ -50,4 +48,5 @@ __all__ = [
     "StreamNotFound",
     "connect",
     "connect_blocking",
+    "ordered",
 ]

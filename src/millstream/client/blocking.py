@@ -18,11 +18,10 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from millstream.client.connection import DEFAULT_URL, Client, connect
+from millstream.client.client import DEFAULT_URL, Client, connect
 from millstream.client.errors import ClientClosed, ClientError
-from millstream.client.message import OrderedMessage
 from millstream.client.ordered import OrderedConsumer
-from millstream.client.state import OrderedState
+from millstream.client.state import OrderedMessage, OrderedState
 
 _BATCH: Final = 256
 

@@ -4,16 +4,21 @@ Some fields must be absent and some may only have the value that they get anyway
 field was *provided*.  In a mapping a field is provided if it is there, whatever its value, but for None, zero
 and what is empty, which mean the same as nothing on the wire.  In a `ConsumerConfig` every zero is absent.
 
+    StartAt.FIRST, StartAt.LAST, StartAt.NEW, StartAt.LAST_PER_SUBJECT
+    StartAt.by_sequence(1000)
+    StartAt.by_time(datetime(2026, 1, 1, tzinfo=UTC))
+
 Not here: checks that the server makes (filters that overlap, heartbeats that are too short).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
 from millstream.client.errors import Check, OrderedConfigError
-from millstream.client.start import StartAt
 from millstream.golang.json import MOST_VALUES
 from millstream.golang.time import Time, format_time
 from millstream.jsapi.codec import JsonError, decode_strict
@@ -56,6 +61,45 @@ _START_FIELDS: Final = ("deliver_policy", "opt_start_seq", "opt_start_time")
 _FILTER_FIELDS: Final = ("filter_subject", "filter_subjects")
 
 UserConfig = Mapping[str, Any] | ConsumerConfig
+
+_MICROSECOND: Final = 1_000  # in nanoseconds
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """The first message of a reading; use the constants or the two methods."""
+
+    policy: DeliverPolicy
+    sequence: int = 0
+    time: Time | None = None
+
+    FIRST: ClassVar["StartAt"]  # the oldest message that the stream has
+    LAST: ClassVar["StartAt"]  # the newest one
+    NEW: ClassVar["StartAt"]  # whatever comes after the reading was opened
+    LAST_PER_SUBJECT: ClassVar["StartAt"]  # the newest one of each subject, then whatever comes
+
+    @classmethod
+    def by_sequence(cls, sequence: int) -> Self:
+        """The message with this stream sequence, or the next one there is."""
+        if sequence < 1:
+            raise ValueError(f"sequences start at 1, not at {sequence}")
+        return cls(DeliverPolicy.BY_START_SEQUENCE, sequence=sequence)
+
+    @classmethod
+    def by_time(cls, when: datetime) -> Self:
+        """The first message stored at that time or later; `when` must know its time zone."""
+        if when.tzinfo is None:
+            raise ValueError(f"{when} does not say in which time zone")
+        since = when - _EPOCH
+        microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return cls(DeliverPolicy.BY_START_TIME, time=Time(microseconds * _MICROSECOND))
+
+
+StartAt.FIRST = StartAt(DeliverPolicy.ALL)
+StartAt.LAST = StartAt(DeliverPolicy.LAST)
+StartAt.NEW = StartAt(DeliverPolicy.NEW)
+StartAt.LAST_PER_SUBJECT = StartAt(DeliverPolicy.LAST_PER_SUBJECT)
 
 
 def ordered_config(

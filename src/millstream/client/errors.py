@@ -15,12 +15,11 @@ Not here: errors of nats-py on calls that users make on its connection themselve
 """
 
 from enum import Enum
-from typing import Final, Self
+from typing import Self
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.errors import Err, ErrorBody
-
-_STREAM_NOT_FOUND: Final = Err.STREAM_NOT_FOUND.value[1]
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 
 
 class ClientError(MillstreamError):
@@ -70,21 +69,25 @@ class RequestRefused(ClientError):
         self.status = status
         self.code = code
         self.description = description  # the server's words
+        self.err: Err | None = None  # its entry in the table of errors
         super().__init__(f"{text or description} ({code})")
 
     @classmethod
-    def told_by(cls, body: ErrorBody, stream: str, server: str) -> "RequestRefused":
-        if body.err_code == _STREAM_NOT_FOUND:
+    def told_by(cls, error: ApiError, stream: str, server: str) -> "RequestRefused":
+        if error.err is Err.STREAM_NOT_FOUND:
             text = f"there is no stream {stream} on {server}; create it, or check the name"
-            return StreamNotFound(body.code, body.err_code, body.description, text)
-        return cls(
-            body.code, body.err_code, body.description, f"stream {stream} on {server}: {body.description}"
-        )
+            kind: type[RequestRefused] = StreamNotFound
+        else:
+            text = f"stream {stream} on {server}: {error.description}"
+            kind = cls
+        made = kind(error.code, error.err_code, error.description, text)
+        made.err = error.err
+        return made
 
     @property
     def may_pass(self) -> bool:
         """Whether the same request may succeed later: the server, not the request, has a problem."""
-        return self.status >= 500 or self.code == Err.MAXIMUM_CONSUMERS_REACHED.value[1]
+        return self.status >= 500 or self.err is Err.MAXIMUM_CONSUMERS_REACHED
 
 
 class StreamNotFound(RequestRefused):

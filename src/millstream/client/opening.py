@@ -3,7 +3,7 @@
 nats-py tries again without an end, logs every failure with its traceback, reads a credentials file that is
 none for ever, and talks in the clear to a server that does not ask for TLS.  So what it is given is checked
 before it sees it, its failures are taken down here, and one that will not pass ends the attempt at once.
-A server that refuses a login may close the connection before nats-py has read why: then `millstream.wire`
+A server that refuses a login may close the connection before nats-py has read why: then `millstream.link`
 asks once more, which reads it always.
 
 No text here has a password, a token or a seed in it.
@@ -30,9 +30,9 @@ from millstream.base.addresses import Address, BadAddress, parse_address
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.base.reasons import connection_reason, file_reason
 from millstream.client.errors import BadOptions, ClientError, CredentialsRefused, ServerUnavailable
-from millstream.wire.async_connection import check_login
-from millstream.wire.errors import AuthorizationViolation
-from millstream.wire.options import LinkOptions, ServerAddress, TlsOptions
+from millstream.link.errors import AuthorizationViolation
+from millstream.link.link import check_login
+from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
 
 _LOG: Final = logging.getLogger("millstream.client")
 

@@ -19,12 +19,9 @@ from types import TracebackType
 from typing import Self
 
 from millstream.client.api import Api
-from millstream.client.buffer import Buffer
 from millstream.client.errors import ClientClosed, ClientError
-from millstream.client.link import Link
-from millstream.client.message import OrderedMessage
 from millstream.client.reading import Reading
-from millstream.client.state import OrderedState
+from millstream.client.state import OrderedMessage, OrderedState
 from millstream.jsapi.consumer_types import ConsumerConfig
 
 Callback = Callable[[OrderedMessage], Awaitable[None] | None]
@@ -39,7 +36,6 @@ class OrderedConsumer:
 
     def __init__(
         self,
-        link: Link,
         api: Api,
         stream: str,
         config: ConsumerConfig,
@@ -50,10 +46,15 @@ class OrderedConsumer:
         callback: Callback | None = None,
     ) -> None:
         self._stream = stream
-        self._buffer = Buffer(max_messages=buffer_messages, max_bytes=buffer_bytes)
         self._ended = asyncio.Event()
         self._reading = Reading(
-            link, api, stream, config, self._buffer, name_prefix=name_prefix, ended=self._ended.set
+            api,
+            stream,
+            config,
+            max_messages=buffer_messages,
+            max_bytes=buffer_bytes,
+            name_prefix=name_prefix,
+            ended=self._ended.set,
         )
         self._callback = callback
         self._caller: asyncio.Task[None] | None = None
@@ -87,9 +88,9 @@ class OrderedConsumer:
             consumer_name=reading.consumer_name,
             stream_seq=self._stream_seq,
             consumer_seq=self._consumer_seq,
-            received_stream_seq=reading.progress.stream_seq,
-            buffered=self._buffer.messages,
-            pending=reading.pending,
+            received_stream_seq=reading.core.stream_seq,
+            buffered=reading.core.held,
+            pending=reading.core.pending,
             resets=reading.resets,
             last_reset=reading.last_reset,
             last_heartbeat=reading.last_heartbeat,
@@ -111,14 +112,12 @@ class OrderedConsumer:
         return message
 
     async def take(self, limit: int) -> list[OrderedMessage]:
-        """At least one message and at most `limit`, without waiting for more; none if it is closed."""
+        """At least one message and at most `limit`, without waiting for more; none if it is closed.
+
+        A call that is cancelled loses no message.
+        """
         self._must_not_call_back()
-        message = await self._next()
-        messages = []
-        while message is not None:
-            messages.append(message)
-            # Not `_next`: it may wait, and a call that is cancelled there would lose what it holds.
-            message = self._buffer.take_message() if len(messages) < limit else None
+        messages = await self._reading.take(limit)
         if messages:
             self._handed_out(messages[-1])
         return messages
@@ -135,18 +134,8 @@ class OrderedConsumer:
 
     async def _next(self) -> OrderedMessage | None:
         """The next message, None after `close`."""
-        while True:
-            item = self._buffer.take()
-            if isinstance(item, OrderedMessage):
-                return self._handed_out(item)
-            if item is not None:
-                await self._reading.answer(item)
-            elif self._buffer.ended:
-                if self._reading.failure is not None:
-                    raise self._reading.failure
-                return None
-            else:
-                await self._buffer.wait()
+        messages = await self._reading.take(1)
+        return self._handed_out(messages[0]) if messages else None
 
     def _handed_out(self, message: OrderedMessage) -> OrderedMessage:
         self._stream_seq = message.stream_seq

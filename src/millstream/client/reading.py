@@ -1,11 +1,10 @@
 """The engine of an ordered consumer: lines one after the other, one unbroken row of messages out of them.
 
-Messages are judged as they arrive (`receive`), in the task of nats-py; what goes wrong is noted, and the
-supervisor, a task of its own, gives the line back and makes the next one.  Nothing is awaited for a message.
+Messages are judged as they arrive, by the core; when it finds trouble, a task gives the line back and makes
+the next one.  Nothing is awaited for a message, and no task waits while all is well.
 
-Always true:  what is put into the buffer has the next stream sequence that the reading is to see;
-              at most one line feeds the buffer;  a consumer that was made is deleted, or will expire.
-Not here:     judging sequences (progress), what users call (ordered).
+Always true:  at most one line feeds the core;  a consumer that was made is deleted, or will expire.
+Not here:     judging and buffering messages (core), what users call (ordered).
 """
 
 from __future__ import annotations
@@ -17,79 +16,65 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-
 from millstream.base.ids import nuid
 from millstream.client.api import Api
-from millstream.client.backoff import Backoff
-from millstream.client.buffer import Buffer
-from millstream.client.deliveries import Control, ControlKind, read_control
-from millstream.client.errors import (
-    ClientClosed,
-    RequestRefused,
-    ServerUnavailable,
-    StreamChanged,
-)
-from millstream.client.life import ENDED, Event, Phase, step
-from millstream.client.line import Line
-from millstream.client.link import Link
-from millstream.client.message import OrderedMessage
-from millstream.client.progress import Progress, Verdict
-from millstream.client.releases import Releases
-from millstream.client.state import ResetReason
-from millstream.client.watch import HeartbeatWatch
+from millstream.client.core import OrderedCore
+from millstream.client.errors import ClientClosed, RequestRefused, ServerUnavailable, StreamChanged
+from millstream.client.lines import HeartbeatWatch, Line, Releases
+from millstream.client.state import ENDED, Event, OrderedMessage, Phase, ResetReason, step
 from millstream.golang.time import Time
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.link.servers import Backoff
 
 _FIRST_RETRY_S: Final = 0.1
 _LONGEST_RETRY_S: Final = 5.0
 _SECOND: Final = 1_000_000_000
-_NO_HEADERS: Final[dict[str, str]] = {}
 
 
 class Reading:
-    """Reads `stream` into `buffer` from `open` to `close`; `ended` is called once, with what went wrong."""
+    """Reads `stream` from `open` to `close`; `ended` is called once, when nothing more will come."""
 
     def __init__(
         self,
-        link: Link,
         api: Api,
         stream: str,
         config: ConsumerConfig,
-        buffer: Buffer,
         *,
+        max_messages: int,
+        max_bytes: int,
         name_prefix: str,
         ended: Callable[[], None],
     ) -> None:
         self.phase = Phase.NEW
-        self.progress = Progress(config)
-        self.pending = 0
+        self.core: Final = OrderedCore(
+            config, max_messages=max_messages, max_bytes=max_bytes, changed=self._changed
+        )
         self.resets = 0
         self.last_reset: ResetReason | None = None
         self.last_heartbeat: datetime | None = None
         self.last_error: Exception | None = None
         self.failure: Exception | None = None
-        self._link = link
         self._api = api
+        self._carrier = api.carrier
         self._stream = stream
         self._stream_created: Time | None = None
-        self._buffer = buffer
         self._name_prefix = name_prefix
         self._ended = ended
+        self._over = False  # nothing more will come
         self._line: Line | None = None
         self._releases = Releases()
-        self._trouble = asyncio.Event()
-        self._trouble_reason = ResetReason.GAP
-        self._epoch = 0  # how often the connection had been built anew when the present line was asked for
+        self._epoch = 0  # of the connection that the present line was asked for over
         self._attempt: asyncio.Timeout | None = None  # to make a line, while it is under way
-        self._nudge = asyncio.Event()  # ends a wait before the next attempt
+        self._nudge: asyncio.Event | None = None  # ends a wait before the next attempt
         self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=random.Random())
         self._watch = HeartbeatWatch(
             config.idle_heartbeat / _SECOND, lambda: self._lost(ResetReason.MISSED_HEARTBEATS)
         )
-        self._supervisor: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[None] | None = None
+        self._reader: asyncio.Future[None] | None = None  # waits for a message
+        self._drained: asyncio.Future[None] | None = None  # waits for room
+        self._heard = 0
+        self._heartbeats = 0
 
     @property
     def consumer_name(self) -> str:
@@ -100,7 +85,7 @@ class Reading:
     async def open(self) -> None:
         """Make the first consumer; what goes wrong is raised and ends the reading."""
         self.phase = step(self.phase, Event.OPEN)
-        self._link.listen(self._connection_changed)
+        self._carrier.listen(self._connection_changed)
         try:
             await self._attempt_line()
         except BaseException as error:
@@ -109,20 +94,21 @@ class Reading:
             self._fail(error if isinstance(error, Exception) else ClientClosed("opening was cancelled"))
             raise
         self.phase = step(self.phase, Event.MADE)
-        self._supervisor = asyncio.get_running_loop().create_task(self._supervise())
+        self._recover_if_needed()
 
     async def close(self) -> None:
         """End the reading and delete its consumer; may be called again."""
         self.phase = step(self.phase, Event.CLOSE)
         self._stop_watching()
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
-            self._supervisor = None
+        recovery, self._recovery = self._recovery, None
+        if recovery is not None and recovery is not asyncio.current_task():
+            recovery.cancel()
+            await asyncio.gather(recovery, return_exceptions=True)
         await self._hang_up()
         await self._releases.ended()
-        self._buffer.end(discard=self.phase is Phase.CLOSED)
-        self._ended()
+        if self.phase is Phase.CLOSED:
+            self.core.discard()
+        self._end()
 
     def _fail(self, error: Exception) -> None:
         if self.phase in ENDED:
@@ -130,35 +116,53 @@ class Reading:
         self.failure = error
         self.phase = step(self.phase, Event.FAIL)
         self._stop_watching()
-        self._buffer.end(discard=False)
+        self._end()
+
+    def _end(self) -> None:
+        self._over = True
+        _wake(self._reader)
+        _wake(self._drained)
         self._ended()
 
     def _stop_watching(self) -> None:
-        self._link.unlisten(self._connection_changed)
+        self._carrier.unlisten(self._connection_changed)
         self._watch.stop()
 
     # -- one line after the other ---------------------------------------------------------------------
 
-    async def _supervise(self) -> None:
+    def _lost(self, reason: ResetReason) -> None:
+        """Give up the present line."""
+        self.core.give_up(reason)
+        self._recover_if_needed()
+
+    def _recover_if_needed(self) -> None:
+        reason = self.core.trouble
+        if reason is not None and self.phase is Phase.READING and self._recovery is None:
+            self._recovery = asyncio.get_running_loop().create_task(self._recover(reason))
+
+    async def _recover(self, reason: ResetReason) -> None:
         try:
-            while True:
-                await self._trouble.wait()
-                await self._recover(self._trouble_reason)
+            await self._make_another(reason)
         except Exception as error:  # also what nobody thought of: a reading never just stands still
             await self._hang_up()
             self._fail(error)
+        finally:
+            if self._recovery is asyncio.current_task():
+                self._recovery = None
+        self._recover_if_needed()
 
-    async def _recover(self, reason: ResetReason) -> None:
+    async def _make_another(self, reason: ResetReason) -> None:
         self.resets += 1
         self.last_reset = reason
         full = reason is ResetReason.BUFFER_FULL
         self.phase = step(self.phase, Event.FULL if full else Event.LOST)
         await self._hang_up()
         if full:
-            await self._buffer.drained()
+            while not self.core.is_drained() and not self._over:
+                self._drained = asyncio.get_running_loop().create_future()
+                await self._drained
             self.phase = step(self.phase, Event.DRAINED)
         while True:
-            self._trouble.clear()
             await self._pause()
             try:
                 await self._attempt_line()
@@ -177,13 +181,14 @@ class Reading:
         """Wait before an attempt, the longer the more have failed, or until the connection is back."""
         delay_s = self._backoff.next_s()
         if delay_s:
-            self._nudge.clear()
+            self._nudge = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._nudge.wait(), delay_s)
+            self._nudge = None
 
     async def _attempt_line(self) -> None:
         """Make a line, but do not wait for answers that went down with a connection."""
-        self._epoch = self._api.connection.stats["reconnects"]
+        self._epoch = self._carrier.epoch
         try:
             async with asyncio.timeout(None) as self._attempt:
                 await self._make_line()
@@ -193,26 +198,25 @@ class Reading:
             self._attempt = None
 
     async def _make_line(self) -> None:
-        connection = self._api.connection
-        if connection.is_closed:
+        if self._carrier.is_closed:
             raise ClientClosed("the connection is closed")
-        if not connection.is_connected:
-            # nats-py would keep the request and send it when nobody waits for the answer any more.
+        if not self._carrier.is_up:
             raise ServerUnavailable("not connected")
         stream = await self._api.stream_info(self._stream)
         if self._stream_created is None:
             self._stream_created = stream.created
         elif stream.created != self._stream_created:
             raise StreamChanged.replaced(self._stream)
-        if stream.state.last_seq < self.progress.seen_seq:
-            raise StreamChanged.went_back(self._stream, stream.state.last_seq, self.progress.seen_seq)
-        line = Line(self._api, self._stream, f"{self._name_prefix}{nuid()}", self._receive)
-        config = self.progress.ask(stream.state.last_seq)
+        core = self.core
+        if stream.state.last_seq < core.seen_seq:
+            raise StreamChanged.went_back(self._stream, stream.state.last_seq, core.seen_seq)
+        line = Line(self._api, self._stream, f"{self._name_prefix}{nuid()}", core)
+        config = core.ask(stream.state.last_seq)
         self._line = line
         info = await line.open(config)
-        self.progress.opened(info.delivered.consumer_seq, info.delivered.stream_seq)
-        if not self.progress.consumer_seq:
-            self.pending = info.num_pending
+        core.opened(info.delivered.consumer_seq, info.delivered.stream_seq)
+        if not core.consumer_seq:
+            core.pending = info.num_pending
         self._watch.start(asyncio.get_running_loop())
         self._releases.start()
 
@@ -225,79 +229,69 @@ class Reading:
             self._releases.add(line)
             self._releases.start()
 
-    # -- signs of trouble -----------------------------------------------------------------------------
-
-    def _lost(self, reason: ResetReason) -> None:
-        """The present line is of no use any more: its messages are not looked at from here on."""
-        if self._line is not None and not self._trouble.is_set():
-            self._trouble_reason = reason
-            self._trouble.set()
-
     def _connection_changed(self) -> None:
-        closed = self._api.connection.is_closed
-        if closed or self._epoch != self._api.connection.stats["reconnects"]:
-            self._nudge.set()
+        closed = self._carrier.is_closed
+        if closed or self._epoch != self._carrier.epoch:
+            if self._nudge is not None:
+                self._nudge.set()
             attempt, self._attempt = self._attempt, None
             if attempt is not None:
                 attempt.reschedule(asyncio.get_running_loop().time())
             else:
                 self._lost(ResetReason.RECONNECTED)
         if closed:
-            if self._supervisor is not None:
-                self._supervisor.cancel()
+            if self._recovery is not None:
+                self._recovery.cancel()
             self._fail(ClientClosed("the connection was closed"))
 
-    # -- what arrives ---------------------------------------------------------------------------------
+    # -- what arrives, and who takes it ---------------------------------------------------------------
 
-    async def _receive(self, line: Line, message: Msg) -> None:
-        if line is not self._line or self._trouble.is_set():
-            return
-        if message.subject == line.inbox:
-            control = read_control(message.headers, message.reply)
-            if control is not None:
-                self._watch.heard()
-                await self._control(control)
-            return
-        position = read_ack_subject(message.reply)
-        if position is None or position.consumer != line.name:
-            return  # sent to the inbox by somebody else
-        self._watch.heard()
-        if self._buffer.full:
-            self._lost(ResetReason.BUFFER_FULL)
-            return
-        verdict = self.progress.message(position.consumer_seq, position.stream_seq)
-        if verdict is Verdict.NEXT:
-            self._backoff.succeeded()
-            self.pending = position.pending
-            self._buffer.put(
-                OrderedMessage(
-                    message.subject,
-                    message.data,
-                    message.headers or _NO_HEADERS,
-                    position.stream,
-                    position.stream_seq,
-                    position.consumer_seq,
-                    position.timestamp_ns,
-                    position.pending,
-                )
-            )
-        elif verdict is Verdict.GAP:
-            self._lost(ResetReason.GAP)
-
-    async def _control(self, control: Control) -> None:
-        if control.kind is ControlKind.HEARTBEAT:
+    def _changed(self) -> None:
+        """Called by the core after what came together."""
+        core = self.core
+        if core.heard != self._heard:
+            self._heard = core.heard
+            self._watch.heard()
+        if core.heartbeats != self._heartbeats:
+            self._heartbeats = core.heartbeats
             self.last_heartbeat = datetime.now(UTC)
-            if self.progress.heartbeat(control.last_consumer_seq) is Verdict.GAP:
-                self._lost(ResetReason.GAP)
-                return
+        if core.good:
             self._backoff.succeeded()
-        if control.answer_to:
-            self._buffer.put_answer(control.answer_to)
-            for subject in self._buffer.answers_due():
-                await self.answer(subject)
+        if not core.is_empty():
+            if not core.held:
+                self._answer_due()
+            _wake(self._reader)
+        if core.trouble is not None:
+            self._recover_if_needed()
 
-    async def answer(self, subject: str) -> None:
-        """Tell the server that we keep up."""
-        # Without a connection the consumer is lost anyway, and that is noticed elsewhere.
-        with contextlib.suppress(NatsError, OSError):
-            await self._api.connection.publish(subject)
+    def _answer_due(self) -> None:
+        """Answer requests of flow control that nothing stands before: the server hears that we keep up."""
+        for subject in self.core.answers_due():
+            self._carrier.answer(subject)
+
+    async def take(self, limit: int) -> list[OrderedMessage]:
+        """At least one message and at most `limit`; none if the reading is closed, or what ended it."""
+        core = self.core
+        while True:
+            found = core.pop(limit)
+            if not core.is_empty():
+                self._answer_due()
+            if found:
+                if self._drained is not None and core.is_drained():
+                    _wake(self._drained)
+                return found
+            if self._over and core.is_empty():
+                if self.failure is not None:
+                    raise self.failure
+                return []
+            if core.is_empty():
+                self._reader = asyncio.get_running_loop().create_future()
+                try:
+                    await self._reader
+                finally:
+                    self._reader = None
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

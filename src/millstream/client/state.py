@@ -1,10 +1,99 @@
-"""What a reading tells about itself."""
+"""What a reading hands out and tells about itself, and the life of a reading as a table.
 
+    NEW ──open──▶ OPENING ──made──▶ READING ──lost──▶ RECOVERING ──made──▶ READING
+                                       │                   ▲
+                                       └──full──▶ RESTING ─┘ drained
+
+Every phase but the last two may end by `close` (CLOSED) or `fail` (FAILED).
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
+from typing import Final
 
-from millstream.client.life import Phase
+import msgspec
+
+from millstream.client.errors import ClientError
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class OrderedMessage(msgspec.Struct, frozen=True):
+    """One message of a stream; there is nothing to acknowledge."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str]
+    stream: str
+    stream_seq: int
+    consumer_seq: int  # starts at 1 again whenever the consumer had to be made anew
+    timestamp_ns: int  # when it was stored, since 1970 in UTC
+    pending: int  # how many there were after this one when it was sent
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was stored, to the microsecond."""
+        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1_000)
+
+
+class Phase(Enum):
+    NEW = "new"  # nothing was asked of the server
+    OPENING = "opening"  # the first consumer is being made
+    READING = "reading"  # messages come, or there are none
+    RECOVERING = "recovering"  # the consumer was lost, another one is being made
+    RESTING = "resting"  # the buffer was full, the consumer was given back until it is drained
+    CLOSED = "closed"
+    FAILED = "failed"  # reading can not go on
+
+
+class Event(Enum):
+    OPEN = "open"
+    MADE = "made"
+    LOST = "lost"
+    FULL = "full"
+    DRAINED = "drained"
+    CLOSE = "close"
+    FAIL = "fail"
+
+
+MOVES: Final[dict[tuple[Phase, Event], Phase]] = {
+    (Phase.NEW, Event.OPEN): Phase.OPENING,
+    (Phase.OPENING, Event.MADE): Phase.READING,
+    (Phase.READING, Event.LOST): Phase.RECOVERING,
+    (Phase.READING, Event.FULL): Phase.RESTING,
+    (Phase.RESTING, Event.DRAINED): Phase.RECOVERING,
+    (Phase.RECOVERING, Event.MADE): Phase.READING,
+    (Phase.NEW, Event.CLOSE): Phase.CLOSED,
+    (Phase.OPENING, Event.CLOSE): Phase.CLOSED,
+    (Phase.READING, Event.CLOSE): Phase.CLOSED,
+    (Phase.RECOVERING, Event.CLOSE): Phase.CLOSED,
+    (Phase.RESTING, Event.CLOSE): Phase.CLOSED,
+    (Phase.FAILED, Event.CLOSE): Phase.FAILED,  # what went wrong stays visible
+    (Phase.CLOSED, Event.CLOSE): Phase.CLOSED,
+    (Phase.OPENING, Event.FAIL): Phase.FAILED,
+    (Phase.READING, Event.FAIL): Phase.FAILED,
+    (Phase.RECOVERING, Event.FAIL): Phase.FAILED,
+    (Phase.RESTING, Event.FAIL): Phase.FAILED,
+}
+
+ENDED: Final = frozenset({Phase.CLOSED, Phase.FAILED})
+
+
+class IllegalMove(ClientError):
+    """A reading was used in a way that its phase does not allow: opened twice, for example."""
+
+    def __init__(self, phase: Phase, event: Event) -> None:
+        super().__init__(f"a reading that is {phase.value} can not {event.value}")
+
+
+def step(phase: Phase, event: Event) -> Phase:
+    """The phase after `event`."""
+    try:
+        return MOVES[phase, event]
+    except KeyError:
+        raise IllegalMove(phase, event) from None
 
 
 class ResetReason(Enum):

@@ -23,7 +23,6 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from millstream.base.errors import UNREADABLE_JSON
-from millstream.base.tls_files import client_context
 from millstream.client.errors import ClientError, CredentialsRefused
 from millstream.client.opening import open_connection
 from millstream.gateway.credentials import Credentials
@@ -37,10 +36,12 @@ from millstream.gateway.errors import (
     PermissionDenied,
     Unauthorized,
 )
-from millstream.gateway.publisher import LinkPublisher, PubAck
+from millstream.gateway.publisher import LinkPublisher
 from millstream.gateway.replies import Replies
 from millstream.gateway.settings import Nats
 from millstream.jsapi.errors import not_enabled
+from millstream.link.login import load_credentials, tls_context
+from millstream.link.publishing import PubAck
 
 __all__ = [
     "Credentials",
@@ -95,7 +96,7 @@ class Link:
     def __init__(self, options: Nats, credentials: Credentials | None = None) -> None:
         self._options = options
         self._credentials = credentials
-        self._prefix = f"$JS.{options.domain}.API." if options.domain else "$JS.API."
+        self._prefix = f"{options.link.api}."
         self._connection: Connection | None = None
         self._replies: Replies | None = None
         self._mender: asyncio.Task[None] | None = None
@@ -138,7 +139,9 @@ class Link:
         """Ask whoever listens on `subject` and return the first answer."""
         if self._replies is None:
             raise self._closed or LinkDown("there is no connection to NATS")
-        return await self._replies.ask(subject, payload, headers, timeout or self._options.request_timeout_s)
+        return await self._replies.ask(
+            subject, payload, headers, timeout or self._options.link.request_timeout_s
+        )
 
     async def api(self, suffix: str, request: object = b"", timeout: float = 0) -> dict[str, Any]:
         """Ask the JetStream API, ``STREAM.INFO.orders`` for example; `request` is JSON, or will be."""
@@ -146,7 +149,7 @@ class Link:
         try:
             message = await self.request(self._prefix + suffix, body, timeout=timeout)
         except NoResponders:
-            raise JetStreamOff(not_enabled(self.where, self._options.domain)) from None
+            raise JetStreamOff(not_enabled(self.where, self._options.link.domain)) from None
         try:
             answer = msgspec.json.decode(message.data)
         except UNREADABLE_JSON as error:
@@ -233,13 +236,13 @@ class Link:
 
     async def _connect(self) -> tuple[Connection, Replies]:
         failures: list[str] = []
-        for server in self._options.servers:
+        for server in self._options.link.servers:
             connection = Connection()
-            replies = Replies(connection, self._options.inbox_prefix)
+            replies = Replies(connection, self._options.link.inbox_prefix)
             options = self._connect_options(connection, replies)
-            timeout_s = self._options.connect_timeout_s or None
+            timeout_s = self._options.link.connect_timeout_s
             try:
-                await open_connection(connection, server, timeout_s, patient=False, **options)
+                await open_connection(connection, server.full_url, timeout_s, patient=False, **options)
                 async with asyncio.timeout(timeout_s):
                     await replies.open()
                 return connection, replies
@@ -262,28 +265,26 @@ class Link:
             replies.told(error)
             _LOG.debug("NATS says: %s", error)
 
-        options = self._options
+        options = self._options.link
         chosen: dict[str, Any] = {
             "allow_reconnect": False,
             "closed_cb": ended,
             "error_cb": told,
             "name": "millstream gateway",
-            "connect_timeout": options.connect_timeout_s or 30,
+            "connect_timeout": options.connect_timeout_s,
             "ping_interval": _PING_S,
             "inbox_prefix": options.inbox_prefix,
         }
         if options.tls is not None:
-            chosen["tls"] = client_context(
-                str(options.tls.authorities or ""),
-                str(options.tls.certificate or ""),
-                str(options.tls.key or ""),
-            )
+            chosen["tls"] = tls_context(options)
+            chosen["tls_handshake_first"] = options.tls.first
         if self._credentials is not None:
             chosen |= self._credentials.options()
-        elif options.credentials_file is not None:
-            chosen["user_credentials"] = str(options.credentials_file)
-        elif options.nkey_seed or options.token or options.user:
-            own = Credentials(options.user, options.password, options.token, options.nkey_seed)
+        elif options.creds_file:
+            chosen["user_credentials"] = options.creds_file
+        elif options.says_who:
+            seed = load_credentials(options, options.servers[0]).seed
+            own = Credentials(options.user, options.password, options.token, seed)
             chosen |= own.options()
         return chosen
 

@@ -1,17 +1,16 @@
 """The fast way to the broker: for each link one connection that does nothing but publish.
 
-nats-py makes an object, a future and a task switch for every answer; `millstream.wire` makes none of them.
+nats-py makes an object, a future and a task switch for every answer; `millstream.link` makes none of them.
 Publishes of all callers of a link share the connection: those of one turn of the loop leave in one write.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Iterable
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import (
@@ -26,25 +25,15 @@ from millstream.gateway.errors import (
     Unauthorized,
 )
 from millstream.gateway.settings import Nats
-from millstream.wire import errors as wire
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.login import check_files
-from millstream.wire.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link import errors as link_errors
+from millstream.link.link import Link
+from millstream.link.login import check_files
+from millstream.link.options import LinkOptions
+from millstream.link.publisher import Publisher
+from millstream.link.publishing import PubAck
 
 _HEADER: Final = re.compile(r"[!-9;-~]+")  # any printable character but the colon
 _NOT_IN_VALUES: Final = re.compile(r"[\r\n\0]")
-
-
-class PubAck(msgspec.Struct):
-    """What JetStream says about a message that it stored."""
-
-    stream: str = ""
-    seq: int = 0
-    duplicate: bool = False
-    domain: str = ""
-    val: str = ""
-    batch: str = ""
-    count: int = 0
 
 
 class LinkPublisher:
@@ -52,7 +41,8 @@ class LinkPublisher:
 
     def __init__(self, options: Nats, credentials: Credentials | None) -> None:
         self._options = _wire_options(options, credentials)
-        self.wire = AsyncPublisher(self._options, timeout_s=options.publish_timeout_s or 3600.0)
+        self._link = Link(self._options)
+        self.wire = Publisher(self._link, timeout_s=options.publish_timeout_s or 3600.0)
         self._connecting: asyncio.Task[None] | None = None
         self._was_connected = False
 
@@ -60,16 +50,16 @@ class LinkPublisher:
         """BadOptions if a file of certificates or credentials can not be used."""
         check_files(self._options)
 
-    async def connect(self) -> AsyncPublisher:
+    async def connect(self) -> Publisher:
         """The publisher, once it was connected; LinkDown or Unauthorized if it can not be."""
         if self._was_connected:
             return self.wire
         if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self.wire.connect())
+            self._connecting = asyncio.get_running_loop().create_task(self._link.connect())
         try:
             await asyncio.shield(self._connecting)
             self._was_connected = True
-        except wire.WireError as error:
+        except link_errors.LinkError as error:
             raise error_of(error) from error
         finally:
             if self._connecting is not None and self._connecting.done():
@@ -82,27 +72,15 @@ class LinkPublisher:
             await self.connect()
         block = header_block(headers.items()) if headers else b""
         try:
-            receipt = await self.wire.publish(subject.encode(), payload, block)
-        except wire.WireError as error:
+            return await self.wire.publish(subject.encode(), payload, block)
+        except link_errors.LinkError as error:
             raise error_of(error) from error
-        details = receipt.details
-        if details is None:
-            return PubAck(receipt.stream, receipt.seq, receipt.duplicate, receipt.domain)
-        return PubAck(
-            receipt.stream,
-            receipt.seq,
-            receipt.duplicate,
-            receipt.domain,
-            details.val,
-            details.batch,
-            details.count,
-        )
 
     async def close(self) -> None:
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
-        await self.wire.close()
+        await self._link.close()
 
 
 def header_block(pairs: Iterable[tuple[str, str]]) -> bytes:
@@ -116,49 +94,38 @@ def header_block(pairs: Iterable[tuple[str, str]]) -> bytes:
     return "".join(lines).encode()
 
 
-def error_of(error: wire.WireError) -> GatewayError:
+def error_of(error: link_errors.LinkError) -> GatewayError:
     """The gateway's error for one of the wire."""
     match error:
-        case wire.AuthorizationViolation():
+        case link_errors.AuthorizationViolation():
             return Unauthorized("NATS does not take the credentials")
-        case wire.NotConnected():
+        case link_errors.NotConnected():
             return LinkDown(str(error))
-        case wire.RequestTimeout():
+        case link_errors.RequestTimeout():
             return LinkTimeout("NATS did not answer in time: whether it is stored is not known")
-        case wire.NoResponders():
+        case link_errors.NoResponders():
             return NoResponders()
-        case wire.PermissionViolation():
+        case link_errors.PermissionViolation():
             return PermissionDenied(f"nats: {error}")
-        case wire.ApiRefused():
+        case link_errors.ApiError():
             return JetStreamRefused(error.code, error.err_code, error.description)
-        case wire.BadMessage():
-            return PayloadTooLarge() if "bytes" in str(error) else BadRequest(str(error))
+        case link_errors.BadMessage():
+            return (
+                PayloadTooLarge()
+                if isinstance(error, link_errors.MessageTooLarge)
+                else BadRequest(str(error))
+            )
     return LinkDown(str(error))
 
 
 def _wire_options(options: Nats, credentials: Credentials | None) -> LinkOptions:
-    chosen: dict[str, Any] = {}
-    if credentials is None and options.credentials_file is not None:
-        chosen["creds_file"] = str(options.credentials_file)
-    else:
-        who = credentials or Credentials(options.user, options.password, options.token, options.nkey_seed)
-        chosen = {
-            "user": who.user,
-            "password": who.password,
-            "token": who.token,
-            "nkey_seed": who.nkey_seed,
-        }
-    if options.tls is not None:
-        chosen["tls"] = TlsOptions(
-            ca_file=str(options.tls.authorities or ""),
-            cert_file=str(options.tls.certificate or ""),
-            key_file=str(options.tls.key or ""),
-        )
-    return LinkOptions(
-        servers=parse_servers(options.servers),
-        name="millstream gateway publisher",
-        inbox_prefix=options.inbox_prefix,
-        connect_timeout_s=options.connect_timeout_s or 30,
-        domain=options.domain,
-        **chosen,
+    link = dataclasses.replace(options.link, name="millstream gateway publisher")
+    if credentials is None:
+        return link
+    return dataclasses.replace(
+        link.of_nobody(),
+        user=credentials.user,
+        password=credentials.password,
+        token=credentials.token,
+        nkey_seed=credentials.nkey_seed,
     )

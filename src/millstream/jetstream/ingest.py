@@ -1,9 +1,10 @@
 """The fast path of a message into a stream: append it to the log and note its publisher for an ack.
 
 Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
-message, and for messages without headers that JetStream interprets, except an id (``Nats-Msg-Id``) and an
-expectation that holds (``Nats-Expected-Last-Subject-Sequence``, for updates of keys).  Messages of atomic
-batches have their own fast path (``staging``).  All others are copied and go to `slow`, which is
+message, except a limit of its size and interest, which are checked here; and for messages without headers
+that JetStream interprets, except an id (``Nats-Msg-Id``) and expectations that hold
+(``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and ``Nats-Expected-Last-Sequence``).  Messages
+of atomic batches have their own fast path (``staging``).  All others are copied and go to `slow`, which is
 ``publishing`` and has every rule.
 """
 
@@ -31,6 +32,7 @@ _START = START
 _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means something
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
+_EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
 _MOST_DIGITS = 18
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
 _ZERO = ord("0")
@@ -51,7 +53,9 @@ class Ingest:
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
     ) -> None:
-        self.fast_path = False  # no rule of the stream needs a look at each message
+        self.fast_path = False  # no rule needs a look at each message, except those checked here
+        self.max_size = 0  # bytes of headers and body together; 0: no limit
+        self.wants: Callable[[bytes], bool] | None = None  # whether a message of this subject is kept
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
@@ -81,10 +85,12 @@ class Ingest:
         self._id_size = 0
         if (
             not self.fast_path
+            or (self.max_size > 0 and frame.body_size > self.max_size)
+            or (self.wants is not None and not self.wants(subject))
             or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
             or self._is_batched(frame)
         ):
-            if not self.fast_path or frame.header_size <= 0 or not self._staging.take(subject, frame):
+            if not (self._may_stage(frame) and self._staging.take(subject, frame)):
                 self._slow(subject, frame.reply(), frame.headers(), frame.payload())
             return
         now = self.timestamp()
@@ -99,6 +105,10 @@ class Ingest:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
         self._keep_limits(subject)
         self.tell(frame.body_size)
+
+    def _may_stage(self, frame: Frame) -> bool:
+        """Return whether messages of batches may take their own fast path, and this may be one."""
+        return self.fast_path and frame.header_size > 0 and self.max_size == 0 and self.wants is None
 
     def store(self, message: StagedMessage, now: int) -> None:
         """Store a message of a batch that is being committed."""
@@ -146,7 +156,7 @@ class Ingest:
             return False
         if not equal_bytes(frame.buf, at, _START):
             return False  # it has a status
-        found = expected = False
+        found = expected = expected_last = False
         at += len(_START) - 2  # a CRLF
         while at + len(_OURS) < end:
             if p[at] != _CR or p[at + 1] != _LF or not equal_bytes(frame.buf, at + 1, _OURS):
@@ -157,6 +167,12 @@ class Ingest:
                 if expected or not self._holds(subject, p, at, end):
                     return False
                 expected = True
+                continue
+            if at + 1 + len(_EXPECTED_LAST) < end and equal_bytes(frame.buf, at + 1, _EXPECTED_LAST):
+                at += 1 + len(_EXPECTED_LAST)
+                if expected_last or not self._holds(b"", p, at, end):
+                    return False
+                expected_last = True
                 continue
             if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
                 return False
@@ -171,7 +187,10 @@ class Ingest:
         return not found or self._id_size > 0
 
     def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
-        """Return True if the number at `at` is the last sequence of the subject; False if it is invalid."""
+        """Return whether the number at `at` is the last sequence of the subject, or of the stream if it is empty.
+
+        Returns False for anything but digits.
+        """
         while at < end and p[at] == _BLANK:
             at += 1
         digits = value = 0
@@ -184,7 +203,7 @@ class Ingest:
         if digits == 0 or at >= end or p[at] != _CR:
             return False
         try:
-            return self._log.last_of(subject) == value
+            return (self._log.last_of(subject) if subject else self._log.last_seq) == value
         except StoreError:
             return False  # the slow path will meet it again, and says so
 

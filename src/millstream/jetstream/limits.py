@@ -52,6 +52,7 @@ class Limit(msgspec.Struct, frozen=True):
     check: Check
     applies: Callable[[Stream], bool] = _never  # every message of such a stream needs a look
     batch_place: int = 0  # place among the limits for messages of batches
+    in_ingest: bool = False  # the fast path of single messages (``ingest``) checks it, too
     is_set: Callable[[StreamConfig], bool] | None = None  # only for limits of the whole stream
     exceeded: Callable[[Stream], bool] | None = None  # likewise: old messages have to go
 
@@ -136,7 +137,13 @@ def _limits_bytes(config: StreamConfig) -> bool:
 
 
 LIMITS: tuple[Limit, ...] = (
-    Limit("max_msg_size", Stage.SIZE, _check_message_size, lambda stream: stream.config.max_msg_size > 0),
+    Limit(
+        "max_msg_size",
+        Stage.SIZE,
+        _check_message_size,
+        lambda stream: stream.config.max_msg_size > 0,
+        in_ingest=True,
+    ),
     Limit("headers", Stage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
     Limit("room", Stage.ROOM, _check_room, _room_is_limited),
     Limit("max_msgs_per_subject", Stage.COUNT, _check_per_subject, _per_subject_refuses, batch_place=3),
@@ -170,9 +177,9 @@ class LimitBook:
         in_order = sorted(limits, key=lambda limit: limit.batch_place)
         self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
 
-    def apply_to(self, stream: Stream) -> bool:
-        """Return whether a limit needs a look at every message of the stream."""
-        return any(limit.applies(stream) for limit in self._limits)
+    def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
+        """Return whether a limit needs a look at every message; `to_ingest`: other than that of ``ingest``."""
+        return any(limit.applies(stream) for limit in self._limits if not (to_ingest and limit.in_ingest))
 
     def check_size(self, stream: Stream, message: Incoming) -> None:
         """Raise ApiError if the message is too large for the stream."""

@@ -99,6 +99,7 @@ class Rule(msgspec.Struct, frozen=True):
     applies: Callable[[Stream], bool] = _never  # every message of such a stream needs a look
     header: bytes = b""  # only messages that have this text among their headers need a look
     batch_place: int = 0  # place among the rules for messages of batches
+    in_ingest: bool = False  # the fast path of single messages (``ingest``) checks it, too
 
 
 # -- every message ------------------------------------------------------------------------------------
@@ -257,9 +258,11 @@ RULES: tuple[Rule, ...] = (
     Rule("republish", Stage.STORED, applies=lambda stream: stream.republish is not None),
     Rule("no_ack", Stage.STORED, applies=lambda stream: stream.config.no_ack),
     Rule("fast batches", Stage.STORED, applies=lambda stream: stream.config.allow_batched),
-    Rule("markers", Stage.STORED, applies=lambda stream: bool(stream.config.subject_delete_marker_ttl)),
     Rule(
-        "interest", Stage.STORED, applies=lambda stream: stream.config.retention is not RetentionPolicy.LIMITS
+        "interest",
+        Stage.STORED,
+        applies=lambda stream: stream.config.retention is RetentionPolicy.INTEREST,
+        in_ingest=True,
     ),
 )
 
@@ -275,9 +278,9 @@ class RuleBook:
         in_order = sorted(of_publishers, key=lambda rule: rule.batch_place)
         self._batched = tuple((rule.header, rule.check) for rule in in_order)
 
-    def apply_to(self, stream: Stream) -> bool:
-        """Return True if a rule needs a look at every message of the stream."""
-        return any(rule.applies(stream) for rule in self._rules)
+    def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
+        """Return whether a rule needs a look at every message; `to_ingest`: other than that of ``ingest``."""
+        return any(rule.applies(stream) for rule in self._rules if not (to_ingest and rule.in_ingest))
 
     def check_entry(self, stream: Stream, message: Incoming) -> None:
         """Apply the rules for every message, whoever brings it; raise ApiError if it is refused."""

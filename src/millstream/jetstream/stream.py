@@ -118,7 +118,7 @@ class Stream(StreamCommits):
         self._retry: Cancel | None = None
         self._tell_again: Cancel | None = None
         self._purged = False
-        self.fast_path = False  # no rule needs a look at each message
+        self.fast_path = False  # for batches and copies; `ingest` has its own
         self.configure(config)
 
     @property
@@ -170,8 +170,13 @@ class Stream(StreamCommits):
         self.retention.configure()
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
+        self.ingest.max_size = max(config.max_msg_size, 0)
+        is_interest = config.retention is RetentionPolicy.INTEREST
+        self.ingest.wants = self.consumers.interest.wants if is_interest else None
         self.fast_path = not (rules.book.apply_to(self) or limits.book.apply_to(self))
-        self.ingest.fast_path = self.fast_path
+        self.ingest.fast_path = not (
+            rules.book.apply_to(self, to_ingest=True) or limits.book.apply_to(self, to_ingest=True)
+        )
 
     def has_interest(self, subject: bytes) -> bool:
         """Return False if messages of this subject are not kept: interest retention, and no interest."""

@@ -22,18 +22,17 @@ from typing import Any, Final
 
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, LinkError, NoResponders, RequestTimeout
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions
 from millstream.spark.streams import StreamFacts
-from millstream.wire.errors import ApiRefused, NoResponders, RequestTimeout, WireError
 
 logger: Final = logging.getLogger("millstream.spark")
 
-OWNER: Final = "millstream.spark.query"  # metadata key of a durable
-_NO_CONSUMER: Final = Err.CONSUMER_NOT_FOUND.value[1]
-_FIRST_PAUSE_S: Final = 1.0  # before a failed report is repeated; an idle query would repeat it all the time
+OWNER: Final = "millstream.spark.query"  # key in the metadata of a durable
+_FIRST_PAUSE_S: Final = 1.0  # before the same thing is told again: an idle query would do it all the time
 _LONGEST_PAUSE_S: Final = 60.0
 
 
@@ -119,7 +118,7 @@ class Commits:
                     self._purge(name, at.next)
                 else:
                     self._move(name, at.next, offset.query)
-            except WireError as error:
+            except LinkError as error:
                 self._note_failure(name, at)
                 logger.warning("stream %s was not told of progress to %d, will be: %s", name, at.next, error)
             else:
@@ -188,8 +187,8 @@ class Commits:
     def _info(self, stream: str) -> dict[str, Any] | None:
         try:
             return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
-        except ApiRefused as error:
-            if error.err_code == _NO_CONSUMER:
+        except ApiError as error:
+            if error.err is Err.CONSUMER_NOT_FOUND:
                 return None
             raise
 

@@ -3,7 +3,7 @@ cimport cython
 from millstream.base.buffer cimport equal_parts
 from millstream.spark.columns cimport Columns
 from millstream.spark.memory cimport find_byte
-from millstream.wire.parser cimport Parser
+from millstream.link.parser cimport Parser
 
 cdef int _NEED_MORE
 cdef int _OTHER

@@ -23,11 +23,11 @@ Not here: requesting messages, and handling the codes (`readers`).
 from typing import Any, Final
 
 from millstream.base.buffer import equal_parts
+from millstream.link.errors import ProtocolViolation
+from millstream.link.parser import Op, Parser
 from millstream.spark.columns import Columns
 from millstream.spark.memory import find_byte
 from millstream.subjects.match import matches
-from millstream.wire.errors import ProtocolViolation
-from millstream.wire.parser import Op, Parser
 
 NEED_MORE: Final = 0
 OTHER: Final = 1

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from millstream.link.publishing import is_publishable
 from millstream.spark.connecting import Server, borrowed_link, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.options import SinkOptions
@@ -29,7 +30,6 @@ from millstream.spark.writing.columns import Layout, RowRules
 from millstream.spark.writing.fenced import FencedWriter
 from millstream.spark.writing.identity import TaskIdentity, identity_of_task, new_write_name
 from millstream.spark.writing.plain import PlainWriter
-from millstream.wire.publishing import is_publishable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,14 +12,13 @@ from typing import Any, Final, Protocol
 
 from millstream.golang.time import format_time
 from millstream.jsapi.errors import Err
-from millstream.wire.errors import ApiRefused
+from millstream.link.errors import ApiError
 
 _ADVISORIES: Final = "$JS.EVENT."
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class Api(Protocol):
-    """Sends a request to the JetStream API; raises `ApiRefused`."""
+    """Asks the JetStream API; a refusal is an `ApiError`."""
 
     def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
 
@@ -116,8 +115,8 @@ def _lowest(api: Api, stream: str, request: dict[str, Any], filters: tuple[str, 
 def _sequence(api: Api, stream: str, request: dict[str, Any]) -> int | None:
     try:
         answer = api(f"STREAM.MSG.GET.{stream}", request)
-    except ApiRefused as error:
-        if error.err_code == _NO_MESSAGE:
+    except ApiError as error:
+        if error.err is Err.NO_MESSAGE_FOUND:
             return None
         raise
     return int(answer["message"]["seq"])

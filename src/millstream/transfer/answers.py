@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from millstream.base.owned import visible
 from millstream.golang.time import parse_time
-from millstream.transfer.errors import RequestRefused, ServerLost, TransferError, refusal
+from millstream.transfer.errors import TransferError
 
 Json = dict[str, Any]
 
@@ -33,26 +32,6 @@ def shown(value: object) -> str:
     """Return a server's text for messages: short, and without control characters."""
     text = visible(value if isinstance(value, str) else repr(value))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
-def read_answer(data: bytes) -> Json:
-    """Parse a response; raise RequestRefused if it is an error."""
-    try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ServerLost(f"the answer can not be read: {shown(str(error))}") from error
-    if not isinstance(answer, dict):
-        raise ServerLost("the answer is no object")
-    if answer.get("error"):
-        raise _refusal(answer["error"])
-    return answer
-
-
-def _refusal(error: object) -> RequestRefused | NotBelieved:
-    if not isinstance(error, dict):
-        return NotBelieved(f"the server refused, and does not say why: {shown(error)}")
-    told = {key: value if _is_number(value) else 0 for key, value in error.items() if key.endswith("code")}
-    return refusal({**told, "description": shown(error.get("description", ""))})
 
 
 def is_name(name: object) -> bool:

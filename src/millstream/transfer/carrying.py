@@ -13,9 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from nats.errors import Error as NatsError
-
 from millstream.jsapi.ack_subject import read_ack_subject
+from millstream.link.errors import LinkError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost, TransferError
@@ -24,6 +23,7 @@ _RESETTABLE: Final = ("all", "by_start_sequence", "by_start_time")
 _NOT_COPIED: Final = ("pause_until", "metadata")
 _AT_ONCE: Final = 256
 _PULL_S: Final = 10.0
+_ACK: Final = b"+ACK"
 
 
 def obstacle(name: str, entry: Json) -> str:
@@ -86,32 +86,31 @@ async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, origi
 async def _deliver(
     target: JetStreamApi, stream: str, config: Json, count: int, pending: frozenset[int] | None
 ) -> dict[int, str]:
-    """Pull the next `count` messages; acknowledge those not in `pending`, or none if it is None."""
-    connection = target.connection
-    inbox = connection.new_inbox()
-    subscription = await connection.subscribe(inbox)
+    """Pull the next `count` messages; acknowledge those not in `pending`, or none at all."""
     kept: dict[int, str] = {}
     name = config.get("name") or config["durable_name"]
     largest = min(_AT_ONCE, int(config.get("max_batch") or _AT_ONCE))
+    link = target.link
     try:
-        while count > 0:
-            batch = min(count, largest)
-            await connection.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
-            for _ in range(batch):
-                message = await subscription.next_msg(timeout=_PULL_S)
-                delivery = read_ack_subject(message.reply)
-                if delivery is None:
-                    status = (message.headers or {}).get("Status", "")
-                    raise TransferError(f"consumer {name} of the copy does not deliver: {status}")
-                count -= 1
-                if pending is None or delivery.stream_seq in pending:
-                    kept[delivery.stream_seq] = message.reply
-                else:
-                    await message.ack_sync(timeout=_PULL_S)
-    except (NatsError, OSError) as error:
-        raise ServerLost(f"consumer {name} of the copy: {error or type(error).__name__}") from error
-    finally:
-        await subscription.unsubscribe()
+        with target.inbox() as (inbox, subscription):
+            while count > 0:
+                batch = min(count, largest)
+                link.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
+                for _ in range(batch):
+                    message = await subscription.next(_PULL_S)
+                    delivery = read_ack_subject(message.reply)
+                    if delivery is None:
+                        raise TransferError(
+                            f"consumer {name} of the copy does not deliver: {message.status or ''}"
+                        )
+                    count -= 1
+                    if pending is None or delivery.stream_seq in pending:
+                        kept[delivery.stream_seq] = message.reply
+                    else:
+                        await link.request(message.reply, _ACK, timeout_s=_PULL_S)
+    except (LinkError, TimeoutError) as error:
+        reason = str(error) or f"nothing came for {_PULL_S:g} s"
+        raise ServerLost(f"consumer {name} of the copy: {reason}") from error
     return kept
 
 

@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any, Final
 
+from millstream.link.errors import ApiError
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
-from millstream.transfer.errors import RequestRefused
 from millstream.transfer.snapshots import digest
 
 _PATIENCE_S: Final = 10.0
@@ -53,8 +53,8 @@ async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any
     for name, one in expected.items():
         try:
             info = await api.consumer(stream, name)
-        except RequestRefused as error:
-            if one["config"].get("durable_name"):  # others expire when nobody uses them
+        except ApiError as error:
+            if one["config"].get("durable_name"):  # others end by themselves when nobody uses them
                 differences.append(f"consumer {name}: {error}")
             continue
         differences += [f"consumer {name}: {each}" for each in consumer_differences(info, one, first_seq)]

@@ -25,15 +25,15 @@ import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from millstream.golang.time import parse_time
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveWriting
-from millstream.transfer.errors import CopyDiffers, RequestRefused, ServerLost, StreamMissing, TransferError
+from millstream.transfer.errors import CopyDiffers, ServerLost, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
 from millstream.transfer.progress import Progress
 from millstream.transfer.restoring import send_archive
@@ -125,7 +125,7 @@ class Follower:
         return await self.lag()
 
     async def remove_feed(self) -> None:
-        with suppress(StreamMissing):
+        if await self._target.find_stream(self._feed) is not None:
             await self._target.delete_stream(self._feed)
 
     # -- one round --------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Follower:
     async def _remove(self, seq: int) -> None:
         try:
             await self._target.delete_message(self._stream, seq)
-        except RequestRefused:
+        except ApiError:
             if await self._target.get_message(self._stream, seq) is not None:  # limits may have been faster
                 raise
 

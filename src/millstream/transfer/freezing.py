@@ -17,8 +17,9 @@ import time
 from typing import Final
 
 from millstream.golang.time import Time, format_time
+from millstream.link.errors import ApiError
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.errors import RequestRefused, TransferError
+from millstream.transfer.errors import TransferError
 from millstream.transfer.marks import freeze_note, frozen, own_config
 
 _PAUSE_NS: Final = 24 * 3600 * 10**9
@@ -70,6 +71,6 @@ async def drained(api: JetStreamApi, streams: list[str], grace_s: float) -> int:
 async def _unless_gone(request: object) -> None:
     try:
         await request  # type: ignore[misc]
-    except RequestRefused as error:
-        if error.status != 404:
+    except ApiError as error:
+        if error.code != 404:
             raise TransferError(f"a consumer can not be paused: {error}") from error

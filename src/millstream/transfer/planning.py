@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.errors import StreamMissing, TransferError
+from millstream.transfer.errors import TransferError
 from millstream.transfer.following import why_not
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
 
@@ -89,11 +89,8 @@ async def plan_stream(
     consumers = [each["name"] for each in await source.consumers(name)]
     note = freeze_note(info["config"])
     found, problems = Found.NOTHING, []
-    try:
-        there = await target.stream(name)
-    except StreamMissing:
-        pass
-    else:
+    there = await target.find_stream(name)
+    if there is not None:
         if origin_of(there) == origin and there["config"] == info["config"]:
             raise TransferError(f"{name}: source and target are the same stream")
         found = Found.UNFINISHED if is_unfinished_copy(there, origin) else Found.STREAM

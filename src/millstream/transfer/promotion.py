@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from millstream.base.errors import MillstreamError
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.backup import BackupOptions, back_up
 from millstream.transfer.carrying import carry, obstacle
 from millstream.transfer.comparing import compare_consumers, compare_messages
-from millstream.transfer.errors import CopyDiffers, RequestRefused, StreamMissing, TransferError
+from millstream.transfer.errors import CopyDiffers, TransferError
 from millstream.transfer.following import CanNotFollow, Follower, following_config
 from millstream.transfer.freezing import drained, freeze, release
 from millstream.transfer.late_acks import LateAcks
@@ -147,7 +149,7 @@ class Promotion:
                 await self._copy(each, each.target_config)
                 await self._complete(each)
                 results.append(await self._result(each))
-            except (TransferError, RequestRefused) as error:
+            except MillstreamError as error:
                 results.append(StreamResult(each, error=str(error)))
         return PromotionResult(results, cut_over=False, verified=self._options.verify)
 
@@ -170,11 +172,8 @@ class Promotion:
         """Copy the stream, replacing an unfinished copy or a replaceable stream, and compare."""
         name = plan.name
         await Follower(self._source, self._target, name, self._form, self._progress).remove_feed()
-        try:
-            there = await self._target.stream(name)
-        except StreamMissing:
-            pass
-        else:
+        there = await self._target.find_stream(name)
+        if there is not None:
             if not is_unfinished_copy(there, plan.origin) and not self._may_replace(plan):
                 raise TransferError(f"{name}: {_other_stream(plan)}")
             await self._target.delete_stream(name)
@@ -205,7 +204,7 @@ class Promotion:
             try:
                 await self._copy(plan, following_config(plan.target_config))
                 return
-            except RequestRefused as error:
+            except ApiError as error:
                 plan.method, plan.remark = Method.COPY, f"can not be followed: {error}"
         await self._copy(plan, plan.target_config)
 
@@ -256,7 +255,7 @@ class Promotion:
 
     async def _cut_over(self) -> PromotionResult:
         names = [each.name for each in self._plans]
-        acks = LateAcks(self._source.connection, self._target.connection, names)
+        acks = LateAcks(self._source.link, self._target.link, names)
         start = time.monotonic()
         try:
             await acks.listen()
@@ -307,7 +306,7 @@ class Promotion:
             try:
                 await self._finish_following(plan, acks)
                 return
-            except (CanNotFollow, RequestRefused) as error:
+            except (CanNotFollow, ApiError) as error:
                 self._progress.say(f"{plan.name}: {error}; it is copied again")
                 plan.method, plan.remark = Method.COPY, str(error)
         await self._copy(plan, plan.target_config)

@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from millstream.base.errors import MillstreamError
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.comparing import compare_consumers, compare_messages
 from millstream.transfer.errors import (
     CopyDiffers,
-    RequestRefused,
-    StreamExists,
-    StreamMissing,
     TransferError,
 )
 from millstream.transfer.folder import Backup
@@ -114,26 +114,23 @@ async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progres
         return await send_archive(
             api, config, backup.state, chunks, lambda sent: progress.advance(name, STEP, sent)
         )
-    except StreamExists:
-        raise
-    except RequestRefused as error:
+    except ApiError as error:
+        if error.err in (Err.STREAM_NAME_IN_USE, Err.STREAM_NAME_IN_USE_RESTORE):
+            raise
         said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
-        raise RequestRefused(error.status, error.code, said) from error
+        raise ApiError(error.code, error.err_code, said) from error
 
 
 async def refuse_if_there(api: JetStreamApi, name: str) -> None:
-    try:
-        await api.stream(name)
-    except StreamMissing:
-        return
-    raise TransferError(f"stream {name} exists on {api.where}; nothing was changed")
+    if await api.find_stream(name) is not None:
+        raise TransferError(f"stream {name} exists on {api.where}; nothing was changed")
 
 
 async def _left_behind(api: JetStreamApi, name: str) -> str:
     """Return a note if the server kept an unfinished stream, as nats-server does after a failed restore."""
     try:
         info = await api.stream(name)
-    except TransferError:
+    except MillstreamError:
         return ""
     messages = info["state"]["messages"]
     return f"; the server kept an unfinished stream of {messages} messages, which is to be deleted"

@@ -14,20 +14,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
-
-from millstream.transfer.answers import NotBelieved, checked_stream
+from millstream.link.errors import LinkError
+from millstream.link.subscriptions import Subscription
+from millstream.transfer.answers import NotBelieved, checked_stream, shown
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading, Summary
 from millstream.transfer.errors import ServerLost, TransferError
 
 DEFAULT_CHUNK: Final = 128 * 1024
 _WINDOW: Final = 4 * 1024 * 1024
+_DONE: Final = 204
 _TRIES: Final = 6
 _AGAIN_S: Final = 1.0
 _SILENCE_S: Final = 30.0  # for the next chunk: the server may still search for it
@@ -68,6 +68,7 @@ class Snapshot:
             "window_size": _WINDOW,
         }
         self._silence_s = silence_s
+        self._stack: Final = ExitStack()
         self._subscription: Subscription | None = None
         self._unanswered = ""  # ack subject of the last chunk
         self._ended = False
@@ -77,9 +78,7 @@ class Snapshot:
         self._window_ends = 0.0
 
     async def __aenter__(self) -> Self:
-        connection = self._api.connection
-        inbox = connection.new_inbox()
-        self._subscription = await connection.subscribe(inbox, pending_bytes_limit=4 * _WINDOW)
+        inbox, self._subscription = self._stack.enter_context(self._api.inbox())
         try:
             answer = await self._api.ask(
                 f"STREAM.SNAPSHOT.{self._stream}",
@@ -88,7 +87,7 @@ class Snapshot:
             )
             self.config, self.state = checked_stream(answer, self._stream)
         except BaseException:
-            await self._close()
+            self._stack.close()
             raise
         self._most = 2 * self.state["bytes"] + _SPARE
         self._window_ends = time.monotonic() + _WINDOW_S
@@ -102,19 +101,19 @@ class Snapshot:
             raise StopAsyncIteration
         try:
             if self._unanswered:
-                await self._api.connection.publish(self._unanswered)
-            message = await self._next(self._subscription)
-        except (NatsError, OSError) as error:
-            raise ServerLost(f"snapshot of stream {self._stream}: {error or type(error).__name__}") from error
+                self._api.link.publish(self._unanswered)
+            message = await self._subscription.next(self._silence_s)
+        except (LinkError, TimeoutError) as error:
+            reason = str(error) or f"nothing came for {self._silence_s:g} s"
+            raise ServerLost(f"snapshot of stream {self._stream}: {reason}") from error
         self._unanswered = message.reply
-        if message.data:
-            self._count(len(message.data))
-            return message.data
+        if message.payload:
+            self._count(len(message.payload))
+            return message.payload
         self._ended = True
-        status = (message.headers or {}).get("Status", "204")
-        if status != "204":
-            reason = (message.headers or {}).get("Description", "")
-            raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {status} {reason}")
+        if message.status not in (0, _DONE):
+            reason = f"{message.status} {message.headers.get('Description', message.description)}"
+            raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {shown(reason)}")
         raise StopAsyncIteration
 
     def _count(self, size: int) -> None:
@@ -134,19 +133,11 @@ class Snapshot:
                 )
             self._in_window, self._window_ends = 0, now + _WINDOW_S
 
-    async def _next(self, subscription: Subscription) -> Msg:
-        return await subscription.next_msg(timeout=self._silence_s)
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._close()
-
-    async def _close(self) -> None:
-        """Unsubscribe; the server notices it and stops sending."""
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None and not self._api.connection.is_closed:
-            await subscription.unsubscribe()
+        """The server notices that nobody listens, and ends what it is sending."""
+        self._stack.close()
 
 
 async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:

@@ -10,14 +10,14 @@ from tests.unit.arrow.arrow_log_kit import ALL, append, commit, new_log, table_o
 
 from millstream.arrow.text import repaired, utf8
 from millstream.jetstream.dedupe import Dedupe
+from millstream.link.errors import ProtocolViolation
+from millstream.link.parser import Op, Parser
+from millstream.link.publishing import PublishWindow, Receipts
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
 from millstream.spark.intake import Intake
 from millstream.spark.schema import COLUMNS, arrow_schema
 from millstream.store.fs import MemoryFileSystem
-from millstream.wire.errors import ProtocolViolation
-from millstream.wire.parser import Op, Parser
-from millstream.wire.publishing import PublishWindow, Receipts
 
 _SID = 9
 _FORM = arrow_schema(StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))

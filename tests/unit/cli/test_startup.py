@@ -49,7 +49,7 @@ NEVER_AT_THE_START = (
     "millstream.server.system_answers",
     "millstream.spark",
     "millstream.transfer",
-    "millstream.wire",
+    "millstream.link",
     "multiprocessing",
     "nats",
     "numpy",

@@ -8,9 +8,9 @@ import pytest
 import millstream.client
 from millstream.client import RequestRefused, StreamNotFound
 from millstream.client.api import check_name
-from millstream.client.backoff import Backoff
-from millstream.client.life import ENDED, MOVES, Event, IllegalMove, Phase, step
-from millstream.jsapi.errors import ErrorBody
+from millstream.client.state import ENDED, MOVES, Event, IllegalMove, Phase, step
+from millstream.link.errors import ApiError
+from millstream.link.servers import Backoff
 
 
 def test_every_pair_is_a_move_or_an_error() -> None:
@@ -47,7 +47,7 @@ def test_delays_start_at_nothing_grow_and_are_bounded() -> None:
 
 
 def refused(status: int, code: int, description: str) -> RequestRefused:
-    return RequestRefused.told_by(ErrorBody(status, code, description), "S", "host:1")
+    return RequestRefused.told_by(ApiError(status, code, description), "S", "host:1")
 
 
 def test_refusals_are_told_apart_by_their_numbers() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from millstream.client.config import ordered_config
+from millstream.client.config import StartAt, ordered_config
 from millstream.client.errors import Check, OrderedConfigError
-from millstream.client.start import StartAt
 from millstream.golang.time import Time, parse_time
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy

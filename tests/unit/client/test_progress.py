@@ -1,13 +1,85 @@
-"""Gaps, repeats and where to go on: by example, and against a server that loses at random."""
+"""Gaps, repeats and where to go on: by example, and against a server that loses at random.
+
+Messages reach the core as objects, as from nats-py, and where they lie in the parser, as from a link.
+"""
+
+import itertools
+from enum import Enum
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.config import ordered_config
-from millstream.client.progress import Progress, Verdict
-from millstream.client.start import StartAt
+from millstream.client.config import StartAt, ordered_config
+from millstream.client.core import OrderedCore
+from millstream.client.state import ResetReason
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
+from millstream.link.deliveries import Message
+from millstream.link.parser import Op, Parser
+
+
+class Verdict(Enum):
+    NEXT = "next"
+    KNOWN = "known"
+    GAP = "gap"
+
+
+class Progress:
+    """A core with one consumer after the other, and how it judged what came."""
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self.core = OrderedCore(config, max_messages=10**6, max_bytes=10**9, changed=lambda: None)
+        self._parser = Parser()
+        self._in_parser = itertools.cycle((False, True))
+        self._listen()
+
+    def _listen(self) -> None:
+        self.core.listen("S", "C", "inbox")
+
+    def ask(self, last_seq: int) -> ConsumerConfig:
+        self._listen()
+        return self.core.ask(last_seq)
+
+    def opened(self, consumer_seq: int, stream_seq: int) -> None:
+        self.core.opened(consumer_seq, stream_seq)
+
+    @property
+    def consumer_seq(self) -> int:
+        return self.core.consumer_seq
+
+    @property
+    def stream_seq(self) -> int:
+        return self.core.stream_seq
+
+    @property
+    def seen_seq(self) -> int:
+        return self.core.seen_seq
+
+    @property
+    def in_snapshot(self) -> bool:
+        return self.core.in_snapshot()
+
+    def message(self, consumer_seq: int, stream_seq: int) -> Verdict:
+        reply = f"$JS.ACK.S.C.1.{stream_seq}.{consumer_seq}.1700000000000000000.3"
+        before = self.core.held
+        if next(self._in_parser):
+            self._parser.feed(b"MSG a.b 7 %b 1\r\nx\r\n" % reply.encode())
+            assert self._parser.next() == Op.MSG
+            self.core.take(self._parser)
+        else:
+            self.core.receive(Message("a.b", b"x", reply))
+        return self._verdict(self.core.held > before)
+
+    def heartbeat(self, last_consumer_seq: int) -> Verdict:
+        block = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\n\r\n" % last_consumer_seq
+        self.core.receive(Message("inbox", b"", block=block, status=100))
+        return self._verdict(True)
+
+    def _verdict(self, good: bool) -> Verdict:
+        if self.core.trouble is ResetReason.GAP:
+            self._listen()
+            return Verdict.GAP
+        return Verdict.NEXT if good else Verdict.KNOWN
 
 
 def place(config: ConsumerConfig) -> tuple[DeliverPolicy, int]:

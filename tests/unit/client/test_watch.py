@@ -1,6 +1,6 @@
 """The watch on heartbeats, with time in the test's hand."""
 
-from millstream.client.watch import HeartbeatWatch
+from millstream.client.lines import HeartbeatWatch
 from millstream.testing.fake_transport import FakeLoop
 
 

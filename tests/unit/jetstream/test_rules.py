@@ -124,34 +124,40 @@ def test_without_them_the_fast_path_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "of_single_messages"),
     [
-        {"sealed": True},
-        {"max_msg_size": 10},
-        {"no_ack": True},
-        {"allow_msg_counter": True},
-        {"allow_batched": True},
-        {"subject_delete_marker_ttl": 10**10, "allow_msg_ttl": True, "allow_rollup_hdrs": True},
-        {"retention": "interest"},
-        {"retention": "workqueue"},
-        {"max_msgs": 5, "discard": "new"},
-        {"max_bytes": 5000, "discard": "new"},
-        {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True, "max_msgs": 9},
-        {"republish": {"src": ">", "dest": "copy.>"}},
-        {"subject_transform": {"src": ">", "dest": "t.>"}},
+        ({"sealed": True}, False),
+        ({"max_msg_size": 10}, True),  # which checks this itself
+        ({"retention": "interest"}, True),
+        ({"no_ack": True}, False),
+        ({"allow_msg_counter": True}, False),
+        ({"allow_batched": True}, False),
+        ({"max_msgs": 5, "discard": "new"}, False),
+        ({"max_bytes": 5000, "discard": "new"}, False),
+        (
+            {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True, "max_msgs": 9},
+            False,
+        ),
+        ({"republish": {"src": ">", "dest": "copy.>"}}, False),
+        ({"subject_transform": {"src": ">", "dest": "t.>"}}, False),
     ],
-    ids=lambda config: "-".join(config),
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_what_closes_the_fast_path(config: dict[str, Any]) -> None:
+def test_what_closes_the_fast_path(config: dict[str, Any], of_single_messages: bool) -> None:
     site = Site()
     if config.pop("sealed", False):
         site.create()
         site.update(sealed=True)
     else:
         site.create(**config)
-    assert not site.account.streams["S"].fast_path
+    stream = site.account.streams["S"]
+    assert not stream.fast_path
+    assert stream.ingest.fast_path is of_single_messages
 
 
-@pytest.mark.parametrize("config", [{"max_msgs": 5}, {"max_bytes": 500}, {"max_msgs_per_subject": 2}, {}])
+@pytest.mark.parametrize(
+    "config",
+    [{"max_msgs": 5}, {"max_bytes": 500}, {"max_msgs_per_subject": 2}, {"retention": "workqueue"}, {}],
+)
 def test_limits_that_discard_old_messages_leave_it_open(config: dict[str, Any]) -> None:
     assert Site().create(**config).fast_path

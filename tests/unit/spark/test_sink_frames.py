@@ -18,11 +18,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millstream.link.publishing import FrameBuffer, PublishWindow, Receipts
 from millstream.spark.errors import SchemaError
 from millstream.spark.schema import default_schema
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
-from millstream.wire.publishing import FrameBuffer, PublishWindow, Receipts
 
 HEADERS = pa.map_(pa.string(), pa.list_(pa.string()))
 PLAIN_HEADERS = pa.map_(pa.string(), pa.string())

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from scripted_server import ScriptedServer, api
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.errors import DataLoss
 from millstream.spark.options import Fetching
 from millstream.spark.partitions import ARROW, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowUnusable
 from millstream.spark.readers.ranges import _read_arrow
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.options import LinkOptions, parse_servers
 
 CREATED = "2026-01-02T03:04:05Z"
 

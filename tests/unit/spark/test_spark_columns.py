@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
 from millstream.golang.time import format_time
+from millstream.link.errors import ProtocolViolation
+from millstream.link.parser import Parser
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
 from millstream.spark.intake import MAX_ROWS, Intake
 from millstream.spark.schema import COLUMNS, arrow_schema
-from millstream.wire.errors import ProtocolViolation
-from millstream.wire.parser import Parser
 
 ALL = tuple(COLUMNS)
 SID = 9

@@ -27,8 +27,8 @@ from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
 from millstream.jsapi import headers as jetstream
-from millstream.wire.async_publisher import AsyncPublisher
-from millstream.wire.publishing import Origin, Receipts
+from millstream.link.publisher import Publisher
+from millstream.link.publishing import Origin, Receipts
 
 section: Final = Section(Tag.PUBLISHING)
 
@@ -123,7 +123,7 @@ async def publish_batch(call: Call) -> Reply:
 
 
 class _Batch:
-    def __init__(self, call: Call, publisher: AsyncPublisher, query: BatchQuery) -> None:
+    def __init__(self, call: Call, publisher: Publisher, query: BatchQuery) -> None:
         self._call = call
         self._publisher = publisher
         self._subject = (query.subject or "").encode()
@@ -133,7 +133,7 @@ class _Batch:
         self._published = call.core.published_v2
         self._looked_at = (
             "$",
-            call.settings.nats.inbox_prefix[:1],
+            call.settings.nats.link.inbox_prefix[:1],
         )  # how subjects begin that are not callers'
         self._done = 0
         self._duplicates = 0
@@ -241,7 +241,7 @@ class _Batch:
         self._published.inc(len(sequences) - len(receipts.errors))
         if self._results is Results.FAILURES and not receipts.errors and not mistakes:
             return b""
-        plain = not (mistakes or receipts.errors or receipts.duplicates or receipts.details)
+        plain = not (mistakes or receipts.errors or receipts.duplicates or receipts.values)
         origins = receipts.origins
         if plain and sequences and self._results is Results.ALL and origins.count(origins[0]) == len(origins):
             start = _start(origins[0])
@@ -276,13 +276,12 @@ def _result(receipts: Receipts, place: int) -> BatchResult:
     if error is not None:
         return BatchResult(error=problem_of(error_of(error)))
     origin = receipts.origins[place]
-    details = receipts.details.get(place)
     return BatchResult(
         ok=True,
         stream=origin.stream if origin is not None else "",
         seq=receipts.sequences[place],
         duplicate=place in receipts.duplicates,
-        val=details.val if details is not None else "",
+        val=receipts.values.get(place, ""),
     )
 
 

@@ -219,7 +219,7 @@ class _Reading:
 
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._link = call.link
-        self._domain = call.settings.nats.domain
+        self._domain = call.settings.nats.link.domain
         self._buffer_bytes = call.settings.limits.stream_buffer or 256 * 1024
         self._stream = stream_of(call)
         self._subjects = subjects or [">"]

@@ -61,8 +61,7 @@ class PullInbox:
 
     def __init__(self, link: Link, options: Nats, stream: str, consumer: str) -> None:
         self._link = link
-        prefix = f"$JS.{options.domain}.API" if options.domain else "$JS.API"
-        self._ask_subject = f"{prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._ask_subject = f"{options.link.api}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = ""
         self._subscription: Subscription | None = None
         self._buffer: deque[Taken] = deque()

@@ -13,18 +13,15 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import ApiError, NoResponders
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import StreamMissing
-from millstream.spark.options import ConnectionOptions
+from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import ApiRefused, NoResponders
 
-# Deleting a missing message is reported as a server failure; without this it would be retried for long.
-_NO_MESSAGE: Final = tuple(
-    error.value[1]
-    for error in (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
-)
+# A delete of what is gone is told as a failure of the server, and would be tried again for long.
+_NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
 _NOT_FOUND: Final = 404
 _PATIENCE_S: Final = 60.0
 # Headers that the server adds before those of the message.
@@ -48,7 +45,7 @@ class StreamAdmin:
     """A connection that is opened when first needed; `nats` are options of the data source."""
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
-        self._options = ConnectionOptions.parse(nats)
+        self._options = connection_of(nats)
         self._server = Server(self._options, name, patience_s)
         self._direct: dict[str, bool] = {}
 
@@ -113,7 +110,7 @@ class StreamAdmin:
             return self._get(stream, sequence)
         if answer.status == _NOT_FOUND:
             return None
-        headers = parse_headers(answer.headers)
+        headers = parse_headers(answer.block)
         about = {name: value for name, value in headers if name in _ENVELOPE}
         rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
         return StoredMessage(
@@ -142,8 +139,8 @@ class StreamAdmin:
         def ask_or_none(link: BlockingLink) -> T | None:
             try:
                 return ask(link)
-            except ApiRefused as error:
-                if error.err_code in _NO_MESSAGE:
+            except ApiError as error:
+                if error.err in _NO_MESSAGE:
                     return None
                 raise
 

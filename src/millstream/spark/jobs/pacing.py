@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.headers import header_block
+from millstream.link.publishing import Receipts
 from millstream.spark.connecting import borrowed_link, explained
 from millstream.spark.errors import SourceUnavailable
-from millstream.spark.options import ConnectionOptions
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.publishing import Receipts
+from millstream.spark.options import connection_of
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -47,7 +48,7 @@ def publish_paced(
     """Publish rows of `data, subject, headers, msg_id, time`; yield their number."""
     import pyarrow as pa
 
-    options = ConnectionOptions.parse(nats)
+    options = connection_of(nats)
     rows = 0
     with explained(options), borrowed_link(options, "millstream-replay") as link:
         if not link.connected:
@@ -61,9 +62,7 @@ def publish_paced(
                     if wait_s > _EARLY_S:
                         publisher.flush()
                         time.sleep(wait_s)
-                    publisher.publish(
-                        receipts, row["subject"].encode(), header_block(row), row["data"] or b""
-                    )
+                    publisher.publish(receipts, row["subject"].encode(), _headers(row), row["data"] or b"")
                     rows += 1
                 publisher.settle(receipts)
                 _check(receipts)
@@ -72,12 +71,10 @@ def publish_paced(
     yield pa.RecordBatch.from_pydict({"rows": [rows]}, schema=pa.schema([("rows", pa.int64())]))
 
 
-def header_block(row: Mapping[str, Any]) -> bytes:
-    """Return the headers of a row and its id as a header block."""
-    lines = [f"{_MSG_ID}: {row['msg_id']}\r\n"]
-    for name, values in row["headers"]:
-        lines += [f"{name}: {value}\r\n" for value in values]
-    return ("NATS/1.0\r\n" + "".join(lines) + "\r\n").encode()
+def _headers(row: Mapping[str, Any]) -> bytes:
+    """Return the headers of a row and its id, as they are on the wire."""
+    pairs = [(name, value) for name, values in row["headers"] for value in values]
+    return header_block([(_MSG_ID, row["msg_id"]), *pairs])
 
 
 def _check(receipts: Receipts) -> None:

@@ -5,9 +5,11 @@ syntax of durations (``10s``), sizes (``64m``) and starts (``-10 minutes``) is t
 reading the file (`pipeline.load`), and Spark, which checking a file does not import.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+
+from millstream.link.sections import section_struct
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Text = Annotated[str, Meta(min_length=1)]
@@ -257,29 +259,10 @@ JOB_KINDS: Final[dict[str, type[Job]]] = {
 }
 
 
-class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    ca: Annotated[str, Meta(description="file of certificates to trust")] = ""
-    cert: Annotated[str, Meta(description="file with our certificate")] = ""
-    key: Annotated[str, Meta(description="file with its key")] = ""
-    first: Annotated[bool, Meta(description="TLS before the server's first line")] = False
-
-
-class Nats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The connection.  Missing keys are read from the environment variables named in the descriptions."""
-
-    servers: Annotated[list[Text], Meta(description="addresses (`NATS_URL`)")] = []
-    user: Annotated[str, Meta(description="user name (`NATS_USER`)")] = ""
-    password_file: Annotated[str, Meta(description="file with the password")] = ""
-    password_env: Annotated[str, Meta(description="environment variable with it (`NATS_PASSWORD`)")] = ""
-    token_file: Annotated[str, Meta(description="file with the token")] = ""
-    token_env: Annotated[str, Meta(description="environment variable with it (`NATS_TOKEN`)")] = ""
-    nkey_file: Annotated[str, Meta(description="file with the seed of an NKey user (`NATS_NKEY`)")] = ""
-    creds: Annotated[str, Meta(description="file with a user's JWT and seed (`NATS_CREDS`)")] = ""
-    tls: Annotated[Tls | UnsetType, Meta(description="TLS: `ca`, `cert`, `key`, `first`")] = UNSET
-    domain: Annotated[str, Meta(description="JetStream domain")] = ""
-    api_prefix: Annotated[str, Meta(description="prefix of the JetStream API")] = ""
-    inbox_prefix: Annotated[str, Meta(description="prefix of the subjects of answers")] = ""
-    connect_timeout: Annotated[str, Meta(description="how long to wait for one server")] = ""
+if TYPE_CHECKING:
+    Nats: TypeAlias = Any
+else:
+    Nats = section_struct("Nats", secrets=False, old_keys=False)
 
 
 class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,17 +16,12 @@ from millstream.base.documents import problem_of, unknown_key, unknown_keys
 from millstream.base.errors import MillstreamError
 from millstream.base.reasons import file_reason
 from millstream.base.suggestions import did_you_mean
+from millstream.link.sections import secret_keys
 from millstream.spark.jobs.settings import JOB_KINDS, Pipeline
 from millstream.spark.pipeline.places import line_of
 
 _POSITION: Final = re.compile(r"line (?P<line>\d+), column (?P<column>\d+)")
 _JOB: Final = re.compile(r"^\$\.job\[(?P<index>\d+)\]\.?(?P<rest>.*)$")
-# Secrets do not belong in a file that is shown, copied and committed.
-_SECRET_KEYS: Final = {
-    "password": "password_file or password_env",
-    "token": "token_file or token_env",
-    "nkey": "nkey_file",
-}
 
 
 class PipelineError(MillstreamError):
@@ -95,7 +90,8 @@ def _unknown_kinds(jobs: Any) -> list[str]:
 
 
 def _unknown(key: str, known: Mapping[str, object]) -> str:
-    instead = _SECRET_KEYS.get(key)
+    # Secrets do not belong into a file that is shown, copied and committed.
+    instead = secret_keys().get(key)
     if instead is not None and "password_file" in known:
         return f'"{key}" may not be written into the file; use {instead}'
     return unknown_key(key, known)

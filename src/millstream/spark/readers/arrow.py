@@ -24,11 +24,11 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import LinkError, NoResponders, RequestTimeout
+from millstream.link.login import tls_context
 from millstream.spark.partitions import RangePartition
 from millstream.spark.readers.loss import report
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import NoResponders, RequestTimeout, WireError
-from millstream.wire.login import tls_context
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -70,11 +70,11 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
     `hosts` may serve Arrow besides the machine that `link` is connected to.
     """
     try:
-        question = link.ask(_SUBJECT)
+        question = link.send_request(_SUBJECT)
         answer = link.answer_to(question)
     except (NoResponders, RequestTimeout):
         return None
-    except WireError as error:
+    except LinkError as error:
         if "permissions violation" in str(error).lower():
             return None
         raise
@@ -86,7 +86,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
     if told.version != _VERSION or not told.urls:
         return None
     offer = Offer(told.urls[0], told.ticket)
-    problem = _doubt(offer, told.proof, question.inbox, link, hosts)
+    problem = _doubt(offer, told.proof, question.reply.encode(), link, hosts)
     if problem:
         logger.warning("the offer of Arrow at %s is ignored: %s", visible(offer.url), problem)
         return None

@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
+from millstream.link.errors import NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
-from millstream.wire.errors import NotConnected, RequestTimeout
 
 _MOST: Final = 1_000  # messages of one request; more gained nothing in measurements
 _END_OF_BATCH: Final = 204
@@ -93,7 +93,7 @@ class DirectReader:
 
     def _look_for_server(self) -> None:
         try:
-            self._link.ping(SILENCE_S)
+            self._link.flush(SILENCE_S)
         except RequestTimeout as error:
             self._link.close()
             raise NotConnected(str(error)) from None

@@ -6,16 +6,14 @@ for completeness: only the leader answers.
 
 import base64
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from millstream.golang.time import parse_time
 from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job
-from millstream.wire.errors import ApiRefused
-
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class GetReader:
@@ -33,8 +31,8 @@ class GetReader:
                 answer = self._job.link.api(
                     f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
                 )
-            except ApiRefused as error:
-                if error.err_code == _NO_MESSAGE:
+            except ApiError as error:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return
                 raise
             message = answer["message"]

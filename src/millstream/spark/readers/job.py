@@ -4,12 +4,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from millstream.link.blocking import BlockingLink
 from millstream.spark.errors import RangeNotFinished
 from millstream.spark.intake import Intake
 from millstream.spark.options import Fetching
 from millstream.spark.partitions import RangePartition
 from millstream.spark.streams import next_message
-from millstream.wire.blocking import BlockingLink
 
 SILENCE_S: Final = 5.0  # without a response that should come at once; then check the connection
 _FIRST_PAUSE_S: Final = 0.01

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
+from millstream.link.errors import LinkError, NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
-from millstream.wire.errors import NotConnected, RequestTimeout, WireError
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})
@@ -60,7 +60,7 @@ class PullReader:
         try:
             yield from self._read()
         except GeneratorExit:
-            with contextlib.suppress(WireError):  # no wait: the connection is closed next
+            with contextlib.suppress(LinkError):  # nobody waits for the answer; the connection is closed next
                 self._link.publish(self._deletion(), reply=f"{self._inbox}.end")
             raise
         self._end()
@@ -122,7 +122,7 @@ class PullReader:
 
     def _end(self) -> None:
         self._link.unsubscribe(self._sid)
-        with contextlib.suppress(WireError):  # then the consumer expires
+        with contextlib.suppress(LinkError):  # then it ends by itself
             self._link.request(self._deletion())
         self._requests.clear()
 
@@ -136,7 +136,7 @@ class PullReader:
 
     def _look_for_server(self) -> None:
         try:
-            self._link.ping(SILENCE_S)
+            self._link.flush(SILENCE_S)
         except RequestTimeout as error:
             self._link.close()
             raise NotConnected(str(error)) from None

@@ -13,11 +13,21 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.errors import (
+    ApiError,
+    AuthorizationViolation,
+    LinkError,
+    NoResponders,
+    NotConnected,
+    RequestTimeout,
+)
+from millstream.link.options import LinkOptions
 from millstream.spark.columns import Columns
 from millstream.spark.connecting import borrowed_link, explain
 from millstream.spark.errors import SourceUnavailable
 from millstream.spark.intake import Intake
-from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.options import Fetching
 from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
 from millstream.spark.readers.direct import DirectReader
@@ -26,15 +36,6 @@ from millstream.spark.readers.job import Job
 from millstream.spark.readers.loss import check_after, check_before
 from millstream.spark.readers.pull import PullReader
 from millstream.spark.schema import arrow_schema, chosen_columns, needs_data
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.errors import (
-    ApiRefused,
-    AuthorizationViolation,
-    NoResponders,
-    NotConnected,
-    RequestTimeout,
-    WireError,
-)
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -47,7 +48,7 @@ _REFUSED_PAUSE_S: Final = 1.0  # times the failures so far: electing a leader ta
 
 
 def read_range(
-    partition: RangePartition, connection: ConnectionOptions, fetching: Fetching, schema: StructType
+    partition: RangePartition, connection: LinkOptions, fetching: Fetching, schema: StructType
 ) -> Iterator[Any]:
     """Yield all messages of a range in order, or raise an error."""
     form = arrow_schema(schema)
@@ -73,7 +74,7 @@ def read_range(
                 partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
             intake = _intake(partition, fetching, columns)
             yield from _read(Job(link, partition, fetching, intake, form, with_data=needs_data(columns)))
-    except WireError as error:
+    except LinkError as error:
         raise explain(error, connection, partition.stream) from error
 
 
@@ -134,15 +135,15 @@ def _read(job: Job) -> Iterator[Any]:
             break
         except AuthorizationViolation:
             raise
-        except (NotConnected, RequestTimeout, NoResponders, ApiRefused) as error:
-            if isinstance(error, ApiRefused) and not error.may_pass:
+        except (NotConnected, RequestTimeout, NoResponders, ApiError) as error:
+            if isinstance(error, ApiError) and not error.may_pass:
                 raise
             failures = 1 if intake.last > reached else failures + 1
             if failures > fetching.retries:
                 raise
             logger.warning("%s; reading of stream %s goes on behind %d", error, partition.stream, intake.last)
-            job.link.close()  # data still under way is for a reader that is gone
-            if isinstance(error, NoResponders | ApiRefused):
+            job.link.close()  # what is still on its way is for a reader that is gone
+            if isinstance(error, NoResponders | ApiError):
                 time.sleep(failures * _REFUSED_PAUSE_S)
     if intake.columns.rows:
         yield intake.flush(job.arrow_schema)

@@ -7,14 +7,14 @@ does not store it twice.
 import logging
 from typing import Final
 
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import NoResponders, NotConnected
+from millstream.link.headers import header_block
+from millstream.link.publishing import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.spark.writing.outcome import Verdict, verdict_on
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import NoResponders, NotConnected
-from millstream.wire.publishing import Receipts
-from millstream.wire.single_frames import header_block
 
 logger: Final = logging.getLogger("millstream.spark")
 

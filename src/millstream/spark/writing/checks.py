@@ -20,7 +20,7 @@ _warned: Final[set[str]] = set()  # streams; Spark checks before each micro-batc
 
 
 class Api(Protocol):
-    """Sends a request to the JetStream API; raises `ApiRefused`."""
+    """Asks the JetStream API; a refusal is an `ApiError`."""
 
     def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
 

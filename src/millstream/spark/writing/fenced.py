@@ -26,37 +26,39 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
-from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import Err
+from millstream.link.blocking import BlockingLink, Question
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.deliveries import Message
+from millstream.link.errors import (
+    ApiError,
+    LinkError,
+    NoResponders,
+    NotConnected,
+    ProtocolViolation,
+    RequestTimeout,
+)
+from millstream.link.publishing import FrameBuffer, read_ack
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.identity import TaskIdentity
-from millstream.wire.blocking import BlockingLink, Question, Reply
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
-from millstream.wire.publishing import FrameBuffer, PubAck
 
 logger: Final = logging.getLogger("millstream.spark")
 
 _MOST_ROWS: Final = 999  # rows of a chunk; the server accepts 1,000 messages in a batch
 _MOST_BYTES: Final = 8 * 1024 * 1024  # bytes of a chunk, not counting its last row
 _BATCH_ROOM: Final = 160  # bytes that a batch adds to the headers of a message, at most
-_SEND_AT: Final = 256 * 1024  # bytes per write
-_MARKER_LIFE: Final = "720h"  # TTL of a marker, if the stream allows TTLs
-_NO_MARKER: Final = Err.NO_MESSAGE_FOUND.value[1]
-_MOVED: Final = frozenset(
-    {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
-)  # somebody else has moved the marker
-_UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
-_UNSURE: Final = (ApiRefused, NotConnected, RequestTimeout, NoResponders)  # outcome unknown: read the marker
+_SEND_AT: Final = 256 * 1024  # bytes that are worth a write
+_MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
+# Somebody else has moved the marker.
+_MOVED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
+_UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
-_ACK: Final = msgspec.json.Decoder(PubAck)
 
 
 class Marker(NamedTuple):
@@ -210,7 +212,7 @@ class FencedWriter:
             try:
                 return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
             except _UNSURE as error:
-                if isinstance(error, ApiRefused) and error.err_code in _MOVED:
+                if isinstance(error, ApiError) and error.err in _MOVED:
                     found = self._read_marker()
                     if found == marker:
                         raise self._failed(
@@ -219,12 +221,12 @@ class FencedWriter:
                 else:
                     self._unsure(error)
 
-    def _unsure(self, error: WireError) -> None:
-        """Wait if a retry can help; otherwise raise SparkError."""
-        if isinstance(error, ApiRefused) and not error.may_pass:
-            if error.err_code in _MOVED:
+    def _unsure(self, error: LinkError) -> None:
+        """Wait, if waiting can help; SparkError if it can not."""
+        if isinstance(error, ApiError) and not error.may_pass:
+            if error.err in _MOVED:
                 return
-            if error.err_code not in _UNKNOWN:
+            if error.err is not Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH:
                 raise self._failed(f"rows of {self._identity} were refused: {error}") from error
         self._wait(error)
 
@@ -268,7 +270,7 @@ class FencedWriter:
         if self._marker_expires:
             headers["Nats-TTL"] = _MARKER_LIFE
         body = json.dumps({"batch": self._identity.batch, "chunk": chunk.number}).encode()
-        return _Waiting(chunk, self._link.ask(self._subject, body, headers))
+        return _Waiting(chunk, self._link.send_request(self._subject, body, headers))
 
     def _answered(self, waiting: "_Waiting | None") -> Marker:
         """Wait until a chunk is stored; return its marker."""
@@ -295,8 +297,8 @@ class FencedWriter:
                     self._link.reconnect(within_s=self._left_s())
                 found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
                 return marker_in(found["message"])
-            except ApiRefused as error:
-                if error.err_code == _NO_MARKER:
+            except ApiError as error:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return Marker()
                 if not error.may_pass:
                     raise
@@ -329,7 +331,7 @@ class FencedWriter:
         since = self._trouble_since
         return self._patience_s if since is None else max(self._patience_s - (time.monotonic() - since), 1.0)
 
-    def _wait(self, error: WireError) -> None:
+    def _wait(self, error: LinkError) -> None:
         now = time.monotonic()
         if self._trouble_since is None:
             self._trouble_since = now
@@ -361,11 +363,8 @@ def marker_in(message: dict[str, Any]) -> Marker:
         ) from None
 
 
-def _sequence_in(reply: Reply) -> int:
+def _sequence_in(reply: Message) -> int:
     try:
-        ack = _ACK.decode(reply.payload)
-    except UNREADABLE_JSON:
-        raise RequestTimeout(f"the answer to a batch can not be read: {reply.payload[:60]!r}") from None
-    if ack.error is not None:
-        raise ApiRefused(ack.error.code, ack.error.err_code, ack.error.description)
-    return ack.seq
+        return read_ack(reply.payload).seq
+    except ProtocolViolation as error:
+        raise RequestTimeout(str(error)) from None

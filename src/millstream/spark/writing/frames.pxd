@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.wire.publishing cimport FrameBuffer, PublishWindow, Receipts, publishable_at
+from millstream.link.publishing cimport FrameBuffer, PublishWindow, Receipts, publishable_at
 
 cdef bytes _NATS
 cdef bytes _MSG_ID_NAME

@@ -4,18 +4,15 @@ from enum import Enum
 from typing import Final
 
 from millstream.jsapi.errors import Err
-from millstream.wire.errors import ApiRefused, NoResponders, NotConnected, RequestTimeout, WireError
+from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
-# Refusals of a single message; any other concerns the stream, not the row.
-_ROW_CODES: Final = frozenset(
-    err.value[1]
-    for err in (
-        Err.MESSAGE_EXCEEDS_MAXIMUM,
-        Err.HEADER_EXCEEDS_MAXIMUM,
-        Err.MESSAGE_TTL_INVALID,
-        Err.WRONG_LAST_SEQUENCE,
-        Err.WRONG_LAST_SEQUENCE_UNKNOWN,
-    )
+# Refusals that are about the message alone; any other is about the stream, and no row is to blame.
+_OF_A_ROW: Final = (
+    Err.MESSAGE_EXCEEDS_MAXIMUM,
+    Err.HEADER_EXCEEDS_MAXIMUM,
+    Err.MESSAGE_TTL_INVALID,
+    Err.WRONG_LAST_SEQUENCE,
+    Err.WRONG_LAST_SEQUENCE_UNKNOWN,
 )
 
 
@@ -27,11 +24,11 @@ class Verdict(Enum):
     FAIL = "fail"
 
 
-def verdict_on(error: WireError) -> Verdict:
+def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
-    if isinstance(error, ApiRefused):
-        if error.err_code in _ROW_CODES:
+    if isinstance(error, ApiError):
+        if error.err in _OF_A_ROW:
             return Verdict.BAD_ROW
         if error.may_pass:
             return Verdict.AGAIN

@@ -17,15 +17,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_publisher import BlockingPublisher
+from millstream.link.errors import LinkError, NoResponders, NotConnected
+from millstream.link.publishing import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.outcome import Verdict, verdict_on
-from millstream.wire.blocking import BlockingLink
-from millstream.wire.blocking_publisher import BlockingPublisher
-from millstream.wire.errors import NoResponders, NotConnected, WireError
-from millstream.wire.publishing import Receipts
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -196,7 +196,7 @@ class PlainWriter:
         while True:
             try:
                 return ask()
-            except WireError as error:
+            except LinkError as error:
                 if verdict_on(error) is not Verdict.AGAIN:
                     raise
                 if isinstance(error, NotConnected):
@@ -204,15 +204,15 @@ class PlainWriter:
                 else:
                     self._wait(error)
 
-    def _recover(self, error: WireError) -> None:
-        """Reconnect after a pause."""
+    def _recover(self, error: LinkError) -> None:
+        """Connect again after a pause."""
         self._wait(error)
         left_s = self._patience_s - (time.monotonic() - (self._trouble_since or time.monotonic()))
         self._link.reconnect(within_s=max(left_s, 1.0))
         self._publisher.reconnected()
 
-    def _wait(self, error: WireError) -> None:
-        """Pause before a retry; raise SparkError after `_patience_s` of trouble."""
+    def _wait(self, error: LinkError) -> None:
+        """A pause before the next try; SparkError when patience is at its end."""
         now = time.monotonic()
         if self._trouble_since is None:
             self._trouble_since = now

@@ -1,0 +1,114 @@
+"""A connection of nats-py that a program has already, as a carrier of readings.
+
+Only public methods of nats-py are used.  It takes its callbacks when it connects, so a carrier hears nothing
+of connections that are lost and found: readings notice by their heartbeats.  Needs the extra `nats-py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError, ConnectionDrainingError, NoRespondersError
+from nats.errors import Error as NatsError
+
+from millstream.client.core import OrderedCore
+from millstream.link.errors import NoResponders, NotConnected, RequestTimeout
+from millstream.link.frames import Headers
+from millstream.link.headers import header_block, read_headers
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class _Arrival:
+    """A message of nats-py, which gives the parts of a status line as headers."""
+
+    __slots__ = ("description", "headers", "payload", "reply", "status", "subject")
+
+    def __init__(self, message: Msg) -> None:
+        self.subject: str = message.subject
+        self.payload: bytes = message.data
+        self.reply: str = message.reply
+        self.headers: Mapping[str, str] = message.headers or _NO_HEADERS
+        status = self.headers.get("Status", "")
+        self.status = int(status) if status.isdecimal() else 0
+        self.description = self.headers.get("Description", "")
+
+
+class NatsPyCarrier:
+    """Leaves the connection to whoever made it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._answers: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self.connection.is_connected)
+
+    @property
+    def is_closed(self) -> bool:
+        return bool(self.connection.is_closed)
+
+    @property
+    def epoch(self) -> int:
+        return int(self.connection.stats["reconnects"])
+
+    @property
+    def where(self) -> str:
+        url = self.connection.connected_url
+        return url.netloc.rpartition("@")[2] if url is not None else "a server that is gone"
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Nothing can be heard here."""
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        pass
+
+    def new_inbox(self) -> str:
+        return str(self.connection.new_inbox())
+
+    async def request(self, subject: str, payload: bytes, headers: Headers, timeout_s: float) -> bytes:
+        pairs: Any = dict(read_headers(header_block(headers))) or None
+        try:
+            answer = await self.connection.request(subject, payload, timeout=timeout_s, headers=pairs)
+        except NoRespondersError:
+            raise NoResponders(f"nobody listens on {subject}") from None
+        except (ConnectionClosedError, ConnectionDrainingError):
+            raise NotConnected("the connection is closed") from None
+        except TimeoutError:
+            raise RequestTimeout(f"no answer to {subject} within {timeout_s:g} s") from None
+        except (NatsError, OSError) as error:
+            raise NotConnected(f"{subject}: {error}") from None
+        return bytes(answer.data)
+
+    async def receive(self, inbox: str, core: OrderedCore) -> Callable[[], Awaitable[None]]:
+        async def take(message: Msg) -> None:
+            core.receive(_Arrival(message))
+            core.chunk_ended()
+
+        try:
+            subscription = await self.connection.subscribe(inbox, cb=take)
+        except NatsError as error:
+            raise NotConnected(f"subscribing failed: {error}") from None
+
+        async def end() -> None:
+            # A connection that is closed has no subscriptions any more.
+            with contextlib.suppress(NatsError, OSError):
+                await subscription.unsubscribe()
+
+        return end
+
+    def answer(self, subject: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(subject))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _answer(self, subject: str) -> None:
+        # Without a connection the consumer is lost anyway, and that is noticed elsewhere.
+        with contextlib.suppress(NatsError, OSError):
+            await self.connection.publish(subject)

@@ -1,0 +1,261 @@
+"""One TCP connection of an event loop, from its login to its end.  It is used once.
+
+``open_connection`` does INFO, TLS, CONNECT and PONG.  From then on bytes go through the parser to the link's
+`Dialogue`, and `ended` is called exactly once, with the reason.  Not here: what happens then (`link`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from typing import Final, Protocol, cast
+
+from millstream.base.reasons import connection_reason
+from millstream.link.dialogue import Dialogue
+from millstream.link.errors import LinkError, NotConnected, ProtocolViolation, TlsFailure
+from millstream.link.login import ServerInfo, connect_frames, read_info, refusal, tls_context, wants_tls
+from millstream.link.options import LinkOptions, ServerAddress
+from millstream.link.parser import Op, Parser
+
+PING_INTERVAL_S: Final = 20.0
+_ROOM: Final = 128 * 1024  # bytes asked for at once
+_MOST_PINGS: Final = 2  # of ours without an answer, then the connection is dead
+
+_LOG: Final = logging.getLogger("millstream.link")
+
+
+class Owner(Protocol):
+    """What a connection tells the link it belongs to."""
+
+    def received(self) -> None:
+        """A chunk has been read and handed over."""
+
+    def writable(self) -> None:
+        """The server reads again."""
+
+    def ended(self, connection: "Connection", reason: LinkError) -> None:
+        """The connection is gone; called once, and only after a login."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """`is_open` from the end of the login until the connection is gone."""
+
+    def __init__(self, server: ServerAddress, dialogue: Dialogue, owner: Owner) -> None:
+        self.server: Final = server
+        self.info = ServerInfo()
+        self.can_write = True
+        self.is_open = False
+        self._dialogue = dialogue
+        self._owner = owner
+        self._parser = Parser()
+        self._transport: asyncio.Transport | None = None
+        self._reason: LinkError | None = None  # why it ends, if we know
+        self._gone: LinkError | None = None  # it has ended
+        self._awaited: asyncio.Future[None] | None = None
+        self._awaited_op = Op.NEED_MORE
+        self._greeted = False
+        self._options = dialogue.options
+        self._pings = 0
+        self._ping_timer: asyncio.TimerHandle | None = None
+
+    # -- called by the loop -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._parser.room(_ROOM)
+
+    def buffer_updated(self, count: int) -> None:
+        self._parser.filled(count)
+        if self.is_open:
+            self._pings = 0
+            self._converse()
+        else:
+            self._log_in_further()
+
+    def eof_received(self) -> None:
+        if self.is_open:
+            self._because(NotConnected(f"{self.server} closed the connection"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        self._gone = self._reason or self._why(error)
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_exception(self._gone)
+        if self.is_open:
+            self.is_open = False
+            self._owner.ended(self, self._gone)
+
+    def _why(self, error: Exception | None) -> NotConnected:
+        if self.is_open:
+            cause = f"broke: {connection_reason(error)}" if error is not None else "was closed"
+            return NotConnected(f"the connection to {self.server} {cause}")
+        if error is None or isinstance(error, ConnectionResetError | BrokenPipeError):
+            reason = "it closed the connection during the login; check the credentials, and TLS"
+        else:
+            reason = connection_reason(error)
+        kind = TlsFailure if isinstance(error, ssl.SSLError) else NotConnected
+        return kind(f"cannot connect to {self.server}: {reason}")
+
+    def pause_writing(self) -> None:
+        self.can_write = False
+
+    def resume_writing(self) -> None:
+        self.can_write = True
+        self._owner.writable()
+
+    def _converse(self) -> None:
+        dialogue, parser = self._dialogue, self._parser
+        run = dialogue.dispatcher.run
+        while True:
+            try:
+                op = run(parser)
+                if op == Op.NEED_MORE:
+                    break
+                answer = dialogue.take(op, parser)
+                if answer:
+                    self.write(answer)
+            except LinkError as error:
+                self.abort(error)
+                break
+            except Exception as error:  # of a receiver: the connection is not to blame
+                _LOG.error("a receiver of messages failed: %r", error, exc_info=error)
+        for failure in dialogue.dispatcher.chunk_ended():
+            _LOG.error("a receiver of messages failed: %r", failure, exc_info=failure)
+        self._owner.received()
+
+    # -- called by us -------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the socket has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self, reason: LinkError) -> None:
+        """End it now; `ended` is told why."""
+        self._because(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """End it after what was written; nobody is told."""
+        self.is_open = False
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _because(self, reason: LinkError) -> None:
+        if self._reason is None:
+            self._reason = reason
+
+    def _keep_alive(self, interval_s: float) -> None:
+        if self._pings >= _MOST_PINGS:
+            self.abort(NotConnected(f"{self.server} does not answer any more"))
+            return
+        self._pings += 1
+        self.write(b"PING\r\n")
+        self._ping_timer = asyncio.get_running_loop().call_later(interval_s, self._keep_alive, interval_s)
+
+    # -- the login ----------------------------------------------------------------------------------
+
+    async def log_in(self, ping_interval_s: float, context: ssl.SSLContext | None, tls_name: str) -> None:
+        """Say who we are; back when the server has let us in."""
+        options = self._options
+        first = options.tls is not None and options.tls.first
+        if not self._greeted:  # INFO may have been there before we asked
+            await self._wait_for(Op.INFO)
+        if not first and wants_tls(options, self.server, self.info):
+            if self._parser.rest():
+                raise ProtocolViolation("the server spoke in the clear where TLS should begin")
+            assert self._transport is not None
+            transport = await asyncio.get_running_loop().start_tls(
+                self._transport, self, context or tls_context(options), server_hostname=tls_name
+            )
+            if transport is None or self._gone is not None:
+                raise self._gone or ConnectionResetError
+            self._transport = transport
+        self.write(connect_frames(options, self.server, self.info))
+        await self._wait_for(Op.PONG)
+        if self._gone is not None:  # in the same breath
+            raise self._gone
+        self.is_open = True
+        self._ping_timer = asyncio.get_running_loop().call_later(
+            ping_interval_s, self._keep_alive, ping_interval_s
+        )
+
+    def _log_in_further(self) -> None:
+        try:
+            while (op := self._parser.next()) != Op.NEED_MORE:
+                if op == Op.INFO:
+                    self.info = read_info(self._parser.line())
+                    self._greeted = True
+                elif op == Op.PING:
+                    self.write(b"PONG\r\n")
+                elif op == Op.ERR:
+                    raise refusal(self.server, self._parser.line(), self._options)
+                if op == self._awaited_op and self._awaited is not None and not self._awaited.done():
+                    self._awaited.set_result(None)
+        except LinkError as error:
+            self.abort(error)
+
+    async def _wait_for(self, op: Op) -> None:
+        if self._gone is not None:
+            raise self._gone
+        self._awaited_op = op
+        self._awaited = asyncio.get_running_loop().create_future()
+        try:
+            await self._awaited
+        finally:
+            self._awaited_op = Op.NEED_MORE
+            self._awaited = None
+
+
+async def open_connection(
+    connection: Connection,
+    options: LinkOptions,
+    *,
+    tls_name: str = "",
+    ping_interval_s: float = PING_INTERVAL_S,
+    context: ssl.SSLContext | None = None,
+) -> None:
+    """Connect to the server of `connection` and log in; NotConnected and the like if that fails.
+
+    `context` is for TLS, in place of the files that the options name.
+    """
+    server = connection.server
+    loop = asyncio.get_running_loop()
+    first = options.tls is not None and options.tls.first
+    name = tls_name or server.host
+    try:
+        async with asyncio.timeout(options.connect_timeout_s or None):
+            await loop.create_connection(
+                lambda: connection,
+                server.host,
+                server.port,
+                ssl=(context or tls_context(options)) if first else None,
+                server_hostname=name if first else None,
+            )
+            await connection.log_in(ping_interval_s, context, name)
+    except ProtocolViolation as error:
+        connection.close()
+        raise NotConnected(
+            f"cannot connect to {server}: it does not speak NATS; check the port ({error})"
+        ) from None
+    except LinkError:
+        connection.close()
+        raise
+    except (OSError, TimeoutError) as error:
+        connection.close()
+        kind = TlsFailure if isinstance(error, ssl.SSLError) else NotConnected
+        raise kind(f"cannot connect to {server}: {connection_reason(error)}") from None
+    except BaseException:
+        with contextlib.suppress(OSError):
+            connection.close()
+        raise

@@ -1,0 +1,154 @@
+"""Messages on their way from the parser to whoever subscribed, many at a time.
+
+    Parser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
+                     │
+                     └─▶ chunk_ended ─▶ Batch ─▶ deliver([Message, …])      once for each read of the socket
+
+A ``Receiver`` takes the message that the parser stands at.  ``Batch`` copies messages into a list and hands
+the list over when everything that was read together is parsed: no task, future or queue for one message.
+A subscription without a receiver is one that ended a moment ago; its messages are dropped.
+
+No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered reading (`ordered_intake`).
+"""
+
+from collections.abc import Callable
+
+from millstream.link.headers import read_headers
+from millstream.link.parser import Parser
+
+_MSG = 1
+_NO_SUBJECT = ""
+_NO_BYTES = b""
+
+
+class Message:
+    """One message.  `block` has its headers as they came; `status` is 0 unless the server says something."""
+
+    def __init__(
+        self,
+        subject: str,
+        payload: bytes,
+        reply: str = "",
+        block: bytes = b"",
+        status: int = 0,
+        sid: int = 0,
+    ) -> None:
+        self.subject = subject
+        self.payload = payload
+        self.reply = reply
+        self.block = block
+        self.status = status
+        self.sid = sid  # of the subscription that it came by
+
+    def __repr__(self) -> str:
+        return f"<Message on {self.subject}, {len(self.payload)} bytes>"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by name; of several with one name, the last."""
+        return dict(read_headers(self.block)) if self.block else {}
+
+    @property
+    def description(self) -> str:
+        """The text behind the status."""
+        return (
+            self.block[12 : self.block.find(b"\r\n")].decode("utf-8", "replace").strip() if self.block else ""
+        )
+
+
+def copy_message(parser: Parser) -> Message:
+    """The message that the parser stands at."""
+    return Message(
+        parser.subject().decode("utf-8", "replace"),
+        parser.payload(),
+        parser.reply().decode("utf-8", "replace") if parser.reply_size else _NO_SUBJECT,
+        parser.headers() if parser.header_size else _NO_BYTES,
+        parser.status() if parser.header_size else 0,
+        parser.sid,
+    )
+
+
+class Receiver:
+    """Takes messages of one subscription."""
+
+    def take(self, parser: Parser) -> bool:
+        """Take the message that the parser stands at; True asks for `chunk_ended`."""
+        raise NotImplementedError
+
+    def chunk_ended(self) -> None:
+        """All that was read together has been taken."""
+
+
+class Direct(Receiver):
+    """Hands the parser itself to `handler`, which copies what it needs."""
+
+    def __init__(self, handler: Callable[[Parser], object]) -> None:
+        self._handler = handler
+
+    def take(self, parser: Parser) -> bool:
+        self._handler(parser)
+        return False
+
+
+class Batch(Receiver):
+    """Hands lists of messages to `deliver`."""
+
+    def __init__(self, deliver: Callable[[list[Message]], object]) -> None:
+        self._deliver = deliver
+        self._messages: list[Message] = []
+
+    def take(self, parser: Parser) -> bool:
+        self._messages.append(copy_message(parser))
+        return True
+
+    def chunk_ended(self) -> None:
+        messages = self._messages
+        if messages:
+            self._messages = []
+            self._deliver(messages)
+
+
+class Dispatcher:
+    """The receivers of a connection, by the number of their subscription."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[int, Receiver] = {}
+        self._touched: dict[int, Receiver] = {}
+
+    def put(self, sid: int, receiver: Receiver) -> None:
+        self._receivers[sid] = receiver
+
+    def remove(self, sid: int) -> None:
+        self._receivers.pop(sid, None)
+
+    def run(self, parser: Parser) -> int:
+        """Take all messages up to an operation of another kind, and return that; see `parser.Op`."""
+        while True:
+            op = parser.next()
+            if op != _MSG:
+                return op
+            receiver = self._receivers.get(parser.sid)
+            if receiver is not None and receiver.take(parser):
+                self._touched[parser.sid] = receiver
+
+    def take(self, parser: Parser) -> bool:
+        """Take the one message that the parser stands at; False if nobody wants it."""
+        receiver = self._receivers.get(parser.sid)
+        if receiver is None:
+            return False
+        if receiver.take(parser):
+            self._touched[parser.sid] = receiver
+        return True
+
+    def chunk_ended(self) -> list[Exception]:
+        """Hand over what was gathered; returns what receivers raised, so that one harms no other."""
+        failures: list[Exception] = []
+        while self._touched:
+            touched = self._touched
+            self._touched = {}
+            for receiver in touched.values():
+                try:
+                    receiver.chunk_ended()
+                except Exception as error:
+                    failures.append(error)
+        return failures

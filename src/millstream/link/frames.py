@@ -1,0 +1,56 @@
+"""Frames of single operations, as bytes: for what is not worth a window.
+
+Text that would break its line is refused here, so that nothing a caller hands in becomes another command.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from millstream.link.errors import BadMessage, MessageTooLarge
+from millstream.link.headers import header_block
+
+LONGEST_SUBJECT: Final = 3072  # bytes; a line has 4,096 by default, and also holds a reply subject and sizes
+_BREAKS: Final = frozenset(" \t\r\n\f\0")
+
+Headers = bytes | Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+def check_subject(subject: str) -> None:
+    """BadMessage for a text that would break the line it is put in, or makes it too long for a server."""
+    if not subject or not _BREAKS.isdisjoint(subject):
+        raise BadMessage(f"{subject[:256]!r} is no subject")
+    if len(subject) * 4 > LONGEST_SUBJECT and len(subject.encode(errors="surrogatepass")) > LONGEST_SUBJECT:
+        raise BadMessage(f"a subject has at most {LONGEST_SUBJECT} bytes: {subject[:64]!r}…")
+
+
+def message_frame(
+    subject: str, payload: bytes, reply: str = "", headers: Headers = b"", max_payload: int = 0
+) -> bytes:
+    """PUB, or HPUB if there are headers; BadMessage for what a server would close the connection for."""
+    check_subject(subject)
+    if reply:
+        check_subject(reply)
+    block = header_block(headers)
+    size = len(block) + len(payload)
+    if max_payload and size > max_payload:
+        raise MessageTooLarge(f"the message has {size} bytes, the server takes {max_payload}")
+    try:
+        line = (f"{subject} {reply} " if reply else f"{subject} ").encode()
+    except UnicodeEncodeError:
+        raise BadMessage(f"{subject[:256]!r} is no subject") from None
+    if block:
+        return b"HPUB %b%d %d\r\n%b%b\r\n" % (line, len(block), size, block, payload)
+    return b"PUB %b%d\r\n%b\r\n" % (line, size, payload)
+
+
+def subscription_frame(subject: str, queue: str, sid: int) -> bytes:
+    """SUB, with a queue group if one is named."""
+    check_subject(subject)
+    if queue:
+        check_subject(queue)
+    return (f"SUB {subject} {queue} {sid}\r\n" if queue else f"SUB {subject} {sid}\r\n").encode()
+
+
+def end_frame(sid: int, after: int = 0) -> bytes:
+    """UNSUB, at once or after so many messages."""
+    return b"UNSUB %d %d\r\n" % (sid, after) if after else b"UNSUB %d\r\n" % sid

@@ -1,0 +1,208 @@
+"""What is said when a connection begins: the server's INFO, our CONNECT, and TLS between them.
+
+    server                                   client
+    (TLS, if `first`)
+    INFO {"nonce":…, "tls_required":…}  ─▶
+    (TLS, if either side wants it)
+                                        ◀─   CONNECT {"jwt":…, "sig":…}   PING
+    PONG, or -ERR 'Authorization Violation'  ─▶
+
+No sockets here: the steps around these are the same for sockets that block (`blocking`) and for transports
+of an event loop (`publishers`).
+"""
+
+import secrets
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream.base.errors import UNREADABLE_JSON, MillstreamError
+from millstream.base.reasons import file_reason
+from millstream.base.tls_files import TlsFileError, client_context
+from millstream.link.errors import (
+    AuthorizationViolation,
+    BadOptions,
+    LinkError,
+    NotConnected,
+    ProtocolViolation,
+    TlsFailure,
+)
+from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
+
+if TYPE_CHECKING:
+    from millstream.base.seeds import Signer
+
+_LANGUAGE: Final = "python-millstream"
+_VERSION: Final = "0.1.0"
+_REFUSALS: Final = ("authorization", "authentication", "user authentication", "account authentication")
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The fields of INFO that matter to a client."""
+
+    server_id: str = ""
+    server_name: str = ""
+    version: str = ""
+    headers: bool = False
+    max_payload: int = 1024 * 1024
+    jetstream: bool = False
+    api_lvl: int = 0
+    domain: str = ""
+    cluster: str = ""
+    client_id: int = 0
+    nonce: str = ""
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_available: bool = False
+    connect_urls: list[str] = []
+    ldm: bool = False
+
+
+_INFO: Final = msgspec.json.Decoder(ServerInfo)
+
+
+def read_info(line: bytes) -> ServerInfo:
+    """INFO's argument; ProtocolViolation if it is none."""
+    try:
+        return _INFO.decode(line)
+    except UNREADABLE_JSON:
+        raise ProtocolViolation("the server sent an INFO that can not be read") from None
+
+
+def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> bool:
+    """Whether the connection is to be encrypted now that INFO has come in the clear."""
+    asked = options.tls is not None or server.tls
+    if asked and not (info.tls_required or info.tls_available):
+        raise TlsFailure(
+            f"cannot connect to {server}: TLS was asked for, and the server does not offer it; switch TLS on "
+            "there, or connect without"
+        )
+    return asked or info.tls_required
+
+
+def tls_context(options: LinkOptions) -> ssl.SSLContext:
+    """BadOptions if a file is missing or is not what it should be."""
+    tls = options.tls or TlsOptions()
+    try:
+        return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
+    except TlsFileError as error:
+        raise BadOptions(str(error)) from None
+
+
+def check_files(options: LinkOptions) -> None:
+    """BadOptions if a file that the options name cannot be used; nothing is sent anywhere."""
+    if options.tls is not None:
+        tls_context(options)
+    credentials = load_credentials(options, options.servers[0])
+    if credentials.seed:
+        _signer(credentials.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What CONNECT says about us, once files have been read."""
+
+    fields: dict[str, Any]
+    seed: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(sorted(self.fields)) or 'none'})"
+
+
+def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials:
+    """Who we are at `server`: what the options say, else what its URL says."""
+    if options.creds_file or options.creds_text:
+        from millstream.base.seeds import read_credentials  # only here: cryptography takes its time to import
+
+        text = _read(options.creds_file, "credentials") if options.creds_file else options.creds_text
+        try:
+            jwt, seed = read_credentials(text)
+        except MillstreamError as error:
+            what = f"the credentials file {options.creds_file}" if options.creds_file else "the credentials"
+            raise BadOptions(f"{what} cannot be used: {error}") from None
+        return Credentials({"jwt": jwt} if jwt else {}, seed)
+    if options.nkey_file:
+        seed = _read(options.nkey_file, "nkey seed").strip()
+        _signer(seed, f"nkey file {options.nkey_file}")
+        return Credentials({}, seed)
+    if options.nkey_seed or options.jwt:
+        return Credentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
+    if options.token:
+        return Credentials({"auth_token": options.token})
+    if options.user:
+        return Credentials({"user": options.user, "pass": options.password})
+    if server.user and server.password:
+        return Credentials({"user": server.user, "pass": server.password})
+    if server.user:
+        return Credentials({"auth_token": server.user})
+    return Credentials({})
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
+        raise BadOptions(f"cannot read the {what} in {path}: {reason}") from None
+
+
+def connect_frames(
+    options: LinkOptions, server: ServerAddress, info: ServerInfo, proof_key: str = ""
+) -> bytes:
+    """CONNECT and the PING whose answer says that we are in.
+
+    A Millstream signs what it offers to this connection with `proof_key`; other servers ignore it.
+    """
+    credentials = load_credentials(options, server)
+    fields: dict[str, Any] = {
+        "verbose": False,
+        "pedantic": False,
+        "lang": _LANGUAGE,
+        "version": _VERSION,
+        "protocol": 1,
+        "headers": True,
+        "no_responders": True,
+        "echo": not options.no_echo,
+        "tls_required": options.tls is not None or server.tls,
+        **credentials.fields,
+    }
+    if proof_key:
+        fields["millstream_key"] = proof_key
+    if options.name:
+        fields["name"] = options.name
+    if credentials.seed:
+        signer = _signer(credentials.seed)
+        if "jwt" not in credentials.fields:
+            fields["nkey"] = signer.public_key
+        if info.nonce:
+            fields["sig"] = signer.sign(info.nonce.encode())
+    return b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(fields)
+
+
+def _signer(seed: str, what: str = "nkey seed") -> "Signer":
+    from millstream.base.seeds import Signer
+
+    try:
+        return Signer(seed)
+    except MillstreamError as error:
+        raise BadOptions(f"the {what} cannot be used: {error}") from None
+
+
+def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:
+    """The error for an -ERR that came before we were in, or that ended the connection."""
+    text = line.decode("utf-8", "replace").strip().strip("'")
+    if not text.lower().startswith(_REFUSALS):
+        return NotConnected(f"{server} ended the connection: {text}")
+    if not options.says_who and not server.user:
+        return AuthorizationViolation(f"{server} asks for credentials, and none were given: {text}", text)
+    return AuthorizationViolation(
+        f"{server} refused the credentials: {text}; check the user, password, token or key", text
+    )
+
+
+def new_inbox(options: LinkOptions) -> str:
+    """A subject that nobody else listens below."""
+    return f"{options.inbox_prefix}.{secrets.token_hex(11)}"  # no counter: a forked process would repeat it

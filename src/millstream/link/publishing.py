@@ -1,0 +1,472 @@
+"""Publishes that wait for their acknowledgement: many at a time, each one accounted for.
+
+    add ─▶ frames (one buffer) ─▶ socket          reply of each: <inbox>.<number>
+                                     │
+    Receipts ◀─ settle ◀─ parser ◀───┘            {"stream":"ORDERS","seq":42}
+
+A ``PublishWindow`` numbers messages and writes them into one buffer; at most `limit` lie between the oldest
+one without an outcome and the newest.  An outcome is a sequence, an error of the server, or an error of ours
+(no answer in time, connection gone); it is written to the ``Receipts`` that the message was added under, at
+the place the message has there.  So whoever publishes a thousand messages waits for one thing.
+
+Outcomes may come in any order.  An answer that comes after its message was given up is ignored: that the
+outcome was unknown has been told.  No clock, no socket: `publishers` has both.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cython
+import msgspec
+
+from millstream.base.buffer import GrowingBuffer
+from millstream.base.errors import UNREADABLE_JSON
+from millstream.jsapi.errors import ErrorBody
+from millstream.link.errors import (
+    ApiError,
+    BadMessage,
+    LinkError,
+    MessageTooLarge,
+    NoResponders,
+    ProtocolViolation,
+    RequestTimeout,
+)
+from millstream.link.parser import Parser
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcmp, memcpy
+
+DEFAULT_LIMIT = 4000  # messages; beyond this a server on the same machine is no faster
+_LONGEST_SUBJECT = 3072  # bytes, of the 4,096 that a line has by default
+_LINE_ROOM = 64  # bytes for the words and numbers of a line
+_NO_RESPONDERS = 503
+_ZERO = ord("0")
+_SEQUENCE_KEY = b'"seq":'
+_DUPLICATE_ENDS = (b',"duplicate": true}', b',"duplicate":true}')
+
+_PUB = b"PUB "
+_HPUB = b"HPUB "
+_BLANK = b" "
+_CRLF = b"\r\n"
+
+
+class Origin(NamedTuple):
+    """Where a message was stored."""
+
+    stream: str
+    domain: str
+
+
+class PubAck(msgspec.Struct, omit_defaults=True):
+    """Where a message is stored."""
+
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False  # it was there already, by its Nats-Msg-Id
+    domain: str = ""
+    val: str = ""  # of a counter
+
+
+class _Answer(PubAck):
+    error: ErrorBody | None = None
+
+
+_ACK: Any = msgspec.json.Decoder(_Answer)
+
+
+def read_ack(payload: bytes) -> PubAck:
+    """What an answer to a publish says; ApiError if it is a refusal, ProtocolViolation if it is no answer."""
+    try:
+        ack = _ACK.decode(payload)
+    except UNREADABLE_JSON:
+        raise ProtocolViolation(f"the answer to a publish can not be read: {payload[:60]!r}") from None
+    if ack.error is not None:
+        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
+    if not ack.seq and not ack.stream:
+        raise ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
+    return PubAck(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val)
+
+
+class Receipts:
+    """What became of messages that were published together, in the order they were added.
+
+    `sequences` and `origins` have an entry for each; 0 and None where there is none, or none yet.
+    """
+
+    def __init__(self, done: "Callable[[Receipts], None] | None" = None) -> None:
+        self.sequences: list[int] = []
+        self.origins: list[Origin | None] = []
+        self.duplicates: set[int] = set()  # places of messages that the stream had already
+        self.errors: dict[int, LinkError] = {}  # by place
+        self.values: dict[int, str] = {}  # by place, of messages to counters
+        self.open = 0  # messages without an outcome
+        self.sealed = False
+        self._done = done
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def ack(self, place: int) -> PubAck:
+        """Where one message is stored; raises what went wrong with it."""
+        error = self.errors.get(place)
+        if error is not None:
+            raise copy.copy(error)  # one error may be the outcome of many messages
+        origin = self.origins[place]
+        assert origin is not None
+        duplicate = place in self.duplicates
+        return PubAck(
+            origin.stream, self.sequences[place], duplicate, origin.domain, self.values.get(place, "")
+        )
+
+    def refuse(self, error: LinkError) -> None:
+        """Add a message that is not published at all."""
+        self.errors[len(self.sequences)] = error
+        self.sequences.append(0)
+        self.origins.append(None)
+
+    def seal(self) -> None:
+        """No more messages are added: `done` is called when the last outcome is there."""
+        if not self.sealed:
+            self.sealed = True
+            self._check_done()
+
+    def _check_done(self) -> None:
+        if self.sealed and self.open == 0 and self._done is not None:
+            done = self._done
+            self._done = None
+            done(self)
+
+
+def is_publishable(subject: bytes) -> bool:
+    """Whether this is a subject without wildcards, empty tokens, blanks and control characters, and short
+    enough for the line of a server, which closes the connection for a longer one."""
+    return publishable_at(subject, len(subject))
+
+
+def publishable_at(p: bytes, size: int) -> bool:
+    """The same; compiled, `p` is a pointer."""
+    if size > _LONGEST_SUBJECT:
+        return False
+    token_start = 0
+    for i in range(size + 1):
+        if i == size or p[i] == 0x2E:  # .
+            if i == token_start:
+                return False
+            if i - token_start == 1 and (p[token_start] == 0x2A or p[token_start] == 0x3E):  # * >
+                return False
+            token_start = i + 1
+        elif p[i] <= 0x20 or p[i] == 0x7F:
+            return False
+    return True
+
+
+class FrameBuffer(GrowingBuffer):
+    """Frames on their way out."""
+
+    def put_at(self, source: bytes, count: int) -> None:
+        """`count` bytes of `source`; compiled, it is a pointer.  The room has been reserved."""
+        if cython.compiled:
+            target: Any = self._store
+            origin: Any = source
+            memcpy(target + self.size, origin, count)
+        else:
+            self._store[self.size : self.size + count] = source[:count]
+        self.size += count
+
+    def make_room(self, extra: int) -> None:
+        self.reserve(extra)
+
+    def put_unanswered(
+        self,
+        subject: bytes,
+        subject_size: int,
+        headers: bytes,
+        header_size: int,
+        payload: bytes,
+        payload_size: int,
+    ) -> None:
+        """A message with headers that nobody answers; compiled, the bytes are pointers."""
+        self.reserve(subject_size + header_size + payload_size + _LINE_ROOM)
+        self.put(_HPUB, 0, 5)
+        self.put_at(subject, subject_size)
+        self.put(_BLANK, 0, 1)
+        self.put_number(header_size)
+        self.put(_BLANK, 0, 1)
+        self.put_number(header_size + payload_size)
+        self.put(_CRLF, 0, 2)
+        self.put_at(headers, header_size)
+        self.put_at(payload, payload_size)
+        self.put(_CRLF, 0, 2)
+
+    def clear(self) -> None:
+        self.size = 0
+
+
+class PublishWindow:
+    """The messages between `add` and their outcome."""
+
+    def __init__(self, inbox: bytes, limit: int = DEFAULT_LIMIT, frames: FrameBuffer | None = None) -> None:
+        """Write to `frames`, which others may write to, or to a buffer of its own."""
+        if limit < 1:
+            raise ValueError("a window has room for at least one message")
+        self.limit = limit
+        self.inbox = inbox
+        self.max_payload = 1024 * 1024  # bytes of headers and payload that the server takes
+        self.frames = FrameBuffer() if frames is None else frames
+        self._prefix = inbox + b"."
+        self._prefix_size = len(self._prefix)
+        self._capacity = limit
+        self._owners: list[Receipts | None] = [None] * limit
+        self._places: list[int] = [0] * limit
+        self._subjects: list[bytes | None] = [None] * limit  # of messages that were given as objects
+        self._lowest = 1  # the oldest number without an outcome
+        self._next = 1
+        self._open = 0
+        self._marks: deque[tuple[int, float]] = deque()  # numbers below … were written at …
+        self._known = b""  # how the last usual answer began
+        self._origin: Origin | None = None
+
+    # -- messages in --------------------------------------------------------------------------------
+
+    def free(self) -> int:
+        """How many messages may be added now."""
+        return self.limit - (self._next - self._lowest)
+
+    def open_count(self) -> int:
+        """How many messages have no outcome yet."""
+        return self._open
+
+    def problem(self, subject: bytes, header_size: int, payload_size: int) -> LinkError | None:
+        """Why a message can not be sent, or None; a server would end the connection for some of it."""
+        if not is_publishable(subject):
+            return BadMessage(f"{subject[:256].decode(errors='replace')!r} is no subject to publish to")
+        if header_size + payload_size > self.max_payload:
+            return MessageTooLarge(
+                f"the message has {header_size + payload_size} bytes, the server takes {self.max_payload}"
+            )
+        return None
+
+    def add(self, receipts: Receipts, subject: bytes, headers: bytes, payload: bytes) -> int:
+        """Write one message, with a header block or none; its number.  There must be room."""
+        number = self.put(receipts, subject, len(subject), headers, len(headers), payload, len(payload))
+        self._subjects[number % self._capacity] = subject
+        return number
+
+    def add_some(
+        self, receipts: Receipts, messages: list[tuple[bytes, bytes, bytes]], start: int, most_bytes: int
+    ) -> int:
+        """Add messages (subject, headers, payload) from place `start` on, until the window or `most_bytes` of
+        frames are full; the place of the first one that is left.  What can not be sent is refused."""
+        count = len(messages)
+        place = start
+        while place < count and self.frames.size < most_bytes:
+            if self._next - self._lowest >= self.limit:
+                break
+            subject, headers, payload = messages[place]
+            problem = self.problem(subject, len(headers), len(payload))
+            if problem is None:
+                self.add(receipts, subject, headers, payload)
+            else:
+                receipts.refuse(problem)
+            place += 1
+        return place
+
+    def put(
+        self,
+        receipts: Receipts,
+        subject: bytes,
+        subject_size: int,
+        headers: bytes,
+        header_size: int,
+        payload: bytes,
+        payload_size: int,
+    ) -> int:
+        """As `add`; compiled, the bytes are pointers."""
+        number = self._next
+        if number - self._lowest >= self.limit:
+            raise LinkError("the window of unanswered publishes is full")
+        frames = self.frames
+        frames.make_room(subject_size + self._prefix_size + header_size + payload_size + _LINE_ROOM)
+        if header_size > 0:
+            frames.put(_HPUB, 0, 5)
+        else:
+            frames.put(_PUB, 0, 4)
+        frames.put_at(subject, subject_size)
+        frames.put(_BLANK, 0, 1)
+        frames.put(self._prefix, 0, self._prefix_size)
+        frames.put_number(number)
+        frames.put(_BLANK, 0, 1)
+        if header_size > 0:
+            frames.put_number(header_size)
+            frames.put(_BLANK, 0, 1)
+        frames.put_number(header_size + payload_size)
+        frames.put(_CRLF, 0, 2)
+        if header_size > 0:
+            frames.put_at(headers, header_size)
+        frames.put_at(payload, payload_size)
+        frames.put(_CRLF, 0, 2)
+        slot = number % self._capacity
+        self._owners[slot] = receipts
+        self._places[slot] = len(receipts.sequences)
+        receipts.sequences.append(0)
+        receipts.origins.append(None)
+        receipts.open += 1
+        self._open += 1
+        self._next = number + 1
+        return number
+
+    # -- outcomes -----------------------------------------------------------------------------------
+
+    def settle(self, parser: Parser) -> bool:
+        """Take the answer that `parser` stands at; False if it is none that is waited for."""
+        number = self._number_of(parser)
+        if number < self._lowest or number >= self._next:
+            return False
+        slot = number % self._capacity
+        receipts = self._owners[slot]
+        if receipts is None:
+            return False
+        place = self._places[slot]
+        if not self._settle_usual(parser, receipts, place):
+            self._settle_other(parser, receipts, place)
+        self._close_slot(slot, receipts)
+        return True
+
+    def _number_of(self, parser: Parser) -> int:
+        """The number at the end of the subject, or -1."""
+        start = parser.subject_start + self._prefix_size
+        end = parser.subject_start + parser.subject_size
+        if end <= start or end - start > 18:
+            return -1
+        p = parser.buffer
+        value = 0
+        for i in range(start, end):
+            digit = p[i]
+            if digit < _ZERO or digit > _ZERO + 9:
+                return -1
+            value = value * 10 + (digit - _ZERO)
+        return value
+
+    def _settle_usual(self, parser: Parser, receipts: Receipts, place: int) -> bool:
+        """Whether this was an answer that begins as the last one did, with a sequence and no more."""
+        known = len(self._known)
+        size = parser.payload_size
+        if known == 0 or parser.header_size or size <= known + 1:
+            return False
+        start = parser.payload_start
+        p = parser.buffer
+        if cython.compiled:
+            base: Any = parser.buffer
+            expected: Any = self._known
+            if memcmp(base + start, expected, known) != 0:
+                return False
+        elif p[start : start + known] != self._known:
+            return False
+        i = start + known
+        end = start + size
+        value = 0
+        while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
+            value = value * 10 + (p[i] - _ZERO)
+            i += 1
+        if i == end or i - start - known > 18:
+            return False
+        if i + 1 == end and p[i] == 0x7D:  # }
+            pass
+        elif bytes(parser.buffer[i:end]) in _DUPLICATE_ENDS:
+            receipts.duplicates.add(place)
+        else:
+            return False
+        receipts.sequences[place] = value
+        receipts.origins[place] = self._origin
+        return True
+
+    def _settle_other(self, parser: Parser, receipts: Receipts, place: int) -> None:
+        payload = parser.payload()
+        if parser.status() == _NO_RESPONDERS and not payload:
+            receipts.errors[place] = NoResponders("nobody answers: no stream takes this subject")
+            return
+        try:
+            ack = read_ack(payload)
+        except LinkError as error:
+            receipts.errors[place] = error
+            return
+        receipts.sequences[place] = ack.seq
+        receipts.origins[place] = Origin(ack.stream, ack.domain)
+        if ack.duplicate:
+            receipts.duplicates.add(place)
+        if ack.val:
+            receipts.values[place] = ack.val
+        else:
+            at = payload.find(_SEQUENCE_KEY)
+            if at > 0:
+                self._known = payload[: at + len(_SEQUENCE_KEY)]
+                self._origin = receipts.origins[place]
+
+    def _close_slot(self, slot: int, receipts: Receipts) -> None:
+        self._owners[slot] = None
+        self._open -= 1
+        while self._lowest < self._next and self._owners[self._lowest % self._capacity] is None:
+            self._lowest += 1
+        receipts.open -= 1
+        if receipts.open == 0:
+            receipts._check_done()
+
+    # -- what did not come --------------------------------------------------------------------------
+
+    def mark(self, now: float) -> None:
+        """All that was added so far is written now."""
+        if not self._marks or self._marks[-1][0] < self._next:
+            self._marks.append((self._next, now))
+
+    def oldest(self) -> float | None:
+        """When the oldest message without an outcome was written; None if there is none."""
+        while self._marks and self._marks[0][0] <= self._lowest:
+            self._marks.popleft()
+        return self._marks[0][1] if self._marks else None
+
+    def expire(self, written_before: float, timeout_s: float) -> int:
+        """Give up what was written at or before that time; how many that were."""
+        upper = 0
+        while self._marks and self._marks[0][1] <= written_before:
+            upper = self._marks.popleft()[0]
+        return (
+            self._give_up(upper, RequestTimeout(f"no answer to a publish within {timeout_s:g} s"))
+            if upper
+            else 0
+        )
+
+    def fail_all(self, error: LinkError) -> int:
+        """Give up all that has no outcome, written or not: the connection is gone."""
+        self.frames.clear()
+        self._marks.clear()
+        return self._give_up(self._next, error)
+
+    def deny(self, subject: bytes, error: LinkError) -> int:
+        """Give up what was added for `subject`: the server does not permit it, and will not answer."""
+        count = 0
+        number = self._lowest
+        while number < self._next:
+            slot = number % self._capacity
+            receipts = self._owners[slot]
+            if receipts is not None and self._subjects[slot] == subject:
+                receipts.errors[self._places[slot]] = error
+                self._close_slot(slot, receipts)
+                count += 1
+            number += 1
+        return count
+
+    def _give_up(self, upper: int, error: LinkError) -> int:
+        """Every message with a number below `upper` fails."""
+        count = 0
+        number = self._lowest
+        while number < upper:
+            slot = number % self._capacity
+            receipts = self._owners[slot]
+            if receipts is not None:
+                receipts.errors[self._places[slot]] = error
+                self._close_slot(slot, receipts)
+                count += 1
+            number += 1
+        return count
