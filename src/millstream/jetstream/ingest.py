@@ -187,7 +187,7 @@ class Ingest:
         return not found or self._id_size > 0
 
     def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
-        """Return whether the number at `at` is the last sequence of the subject, or of the stream if it is empty.
+        """Return whether the number at `at` is the last sequence of the subject, or of the stream if empty.
 
         Returns False for anything but digits.
         """

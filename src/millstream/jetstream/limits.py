@@ -178,7 +178,7 @@ class LimitBook:
         self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
 
     def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
-        """Return whether a limit needs a look at every message; `to_ingest`: other than that of ``ingest``."""
+        """Return whether a limit needs a look at every message; `to_ingest`: except those of ``ingest``."""
         return any(limit.applies(stream) for limit in self._limits if not (to_ingest and limit.in_ingest))
 
     def check_size(self, stream: Stream, message: Incoming) -> None:
