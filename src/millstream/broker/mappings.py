@@ -1,4 +1,4 @@
-"""Subject mappings of an account: what is published under one name is delivered under another."""
+"""Subject mappings of an account, from published to delivered subjects."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Callable[[bytes], bytes] | None:
-    """A function from published to delivered subject, or None if nothing is mapped.
+    """Return a function from published to delivered subject, or None if nothing is mapped.
 
-    The first mapping whose source covers the subject decides.  A message that is to be lost (the
-    weights may leave a rest) goes to the empty subject, which nobody can listen on.
+    The first mapping whose source covers the subject decides.  A message to be dropped (the weights may leave
+    a rest) is mapped to the empty subject, which nobody can subscribe to.
     """
     if not mappings:
         return None

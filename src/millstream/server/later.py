@@ -1,9 +1,10 @@
-"""Modules that a server imports after its start, because not every server needs them, or none at once.
+"""Import after the start the modules that not every server needs, or that none needs at once.
 
-`millstream serve` answers its first client before it imports them: scripts and test suites wait for that.  A
-thread imports them soon after, so that a request that needs one does not hold up the loop: first those that
-clients may need at once, the others when the server has little to do.  A server inside another program
-imports them when it is started, because a thread that imports must not meet a fork.
+`millstream serve` answers its first client before it imports them, because scripts and test suites wait
+for that answer.  Soon afterwards a thread imports the modules that first requests may need, so that such a
+request does not block the loop.  It imports the others when the server has little to do, because the
+interpreter runs one thread at a time.  A server inside another program imports all of them when it is
+started, because a fork must not happen while a thread imports.
 """
 
 from __future__ import annotations

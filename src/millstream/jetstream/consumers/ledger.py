@@ -283,7 +283,7 @@ class Ledger:
         return len(self._later) > 0
 
     def plan_again(self, now: int) -> None:
-        """It was restored, or the clock was set back: see to the common line.
+        """Compute when each pending message is due, from its time of delivery and the present waits.
 
         Called after the waiting times or the clock changed, and after a restart.
         """
