@@ -3,7 +3,8 @@
 `millstream serve` answers its first client before it imports them, because scripts and test suites wait for
 that.  A thread imports them soon after, so that the first request that needs one does not hold up the loop:
 those that the first requests may need at once, the others when the server has little to do, because the
-interpreter runs one thread at a time.  A server inside another program imports them when it is started: a thread that imports must not meet a fork.
+interpreter runs one thread at a time.  A server inside another program imports them when it is started: a
+thread that imports must not meet a fork.
 """
 
 from __future__ import annotations
