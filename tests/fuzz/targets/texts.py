@@ -291,7 +291,8 @@ def context_seeds() -> Iterator[bytes]:
 
 CONTEXT_WORDS = (
     b'"url"', b'"user"', b'"password"', b'"token"', b'"creds"', b'"nkey"', b'"cert"', b'"key"',
-    b'"tls_first"', b"env://PASS", b"env://", b"data:;base64,", b"op://", b"nsc://", b"${PASS}", b"~", b"true", b"null",
+    b'"tls_first"', b"env://PASS", b"env://", b"data:;base64,", b"op://", b"nsc://", b"${PASS}", b"~",
+    b"true", b"null",
     b"{}", b"\\ud800", b"nats://", b",",
 )  # fmt: skip
 

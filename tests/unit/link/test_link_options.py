@@ -107,7 +107,7 @@ def test_blanks_between_addresses_are_left_out(text: str) -> None:
 
 def test_bytes_that_are_no_text_are_refused_before_a_server_sees_them() -> None:
     environment = {"NATS_USER": "u", "NATS_PASSWORD": "\udcff", "NATS_CA": "/\udcff"}
-    with pytest.raises(BadOptions, match="^NATS_PASSWORD cannot be read$"):
+    with pytest.raises(BadOptions, match=r"^NATS_PASSWORD cannot be read$"):
         environment_layer(environment)
     del environment["NATS_PASSWORD"]
     tls = link_options(environment_layer(environment), environment={}).tls
