@@ -16,6 +16,7 @@ from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, curl, settings_fo
 from millstream.base.ids import nuid
 from millstream.gateway.settings import Auth, Cors, Listener, Settings, Tls
 from millstream.gateway.v2.media_types import passive_type
+from millstream.link.deliveries import Message
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.reference import ServerKind, ServerProcess
 
@@ -216,14 +217,15 @@ async def test_no_answer_is_a_page_or_a_script(lab: Lab) -> None:
     gateway = lab.gateway
     script = "<script>alert(document.domain)</script>"
     await gateway.client.post(f"/v2/subjects/{lab.subject()}", content=script)
-    nats = gateway.server.core.links.own.nats
+    link = gateway.server.core.links.own
     subject = f"svc{nuid()}"
 
-    async def respond(message: Any) -> None:
-        kind = message.data.decode()
-        await nats.publish(message.reply, script.encode(), headers={"Content-Type": kind, "Evil": "a\x01b"})
+    def respond(messages: list[Message]) -> None:
+        for message in messages:
+            headers = {"Content-Type": message.payload.decode(), "Evil": "a\x01b"}
+            link.publish(message.reply, script.encode(), headers=headers)
 
-    await nats.subscribe(subject, cb=respond)
+    link.subscribe(subject, deliver=respond)
     for path in (
         "/v1/admin/alive",
         "/v1/admin/stream",

@@ -72,7 +72,7 @@ async def test_nothing_is_lost_and_memory_is_bounded(js_server: ServerProcess, l
         reading = [asyncio.ensure_future(read(reader)) for reader in readers[STALLED:]]
         for _ in range(MESSAGES // 10):
             await asyncio.gather(
-                *(link.publish(lab.subject(), PAYLOAD, timeout=PATIENCE_S) for _ in range(10))
+                *(link.store(lab.subject(), PAYLOAD, timeout_s=PATIENCE_S) for _ in range(10))
             )
         for seen in await asyncio.gather(*reading):
             assert sorted(seen) == list(range(1, MESSAGES + 1))

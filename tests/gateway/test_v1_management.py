@@ -289,7 +289,7 @@ async def test_lists_have_every_page(gateway: Gateway, lab: Lab) -> None:
                 link.api(
                     f"CONSUMER.DURABLE.CREATE.{lab.stream}.{name}",
                     {"stream_name": lab.stream, "config": {"durable_name": name, "ack_policy": "explicit"}},
-                    timeout=PATIENCE_S,
+                    timeout_s=PATIENCE_S,
                 )
                 for name in names[start : start + 50]
             )

@@ -178,8 +178,8 @@ async def test_a_broadcast_of_httpmq_itself_acknowledges(lab: Lab) -> None:
     async with lab.subscribed() as lines:
         line = await lines.next()
         told = {"stream": lab.stream, "consumer": "c", "seq_num": line["sequence"]}
-        nats = lab.gateway.server.core.links.own.nats
-        await nats.publish(f"ack-rx.{lab.stream}.c", json.dumps(told).encode())
+        link = lab.gateway.server.core.links.own
+        link.publish(f"ack-rx.{lab.stream}.c", json.dumps(told).encode())
         await eventually(lambda: has(lab, num_ack_pending=0), "the broadcast had no effect")
 
 

@@ -17,7 +17,7 @@ from millstream.jsapi.errors import not_enabled
 from millstream.jsapi.names import API_PREFIX, domain_api_prefix
 from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamInfo
-from millstream.link.errors import ApiError, LinkError, NoResponders, RequestTimeout
+from millstream.link.errors import ApiError, JetStreamOff, LinkError, NoResponders, RequestTimeout
 from millstream.link.frames import Headers
 from millstream.link.publishing import read_ack
 from millstream.link.verbs import (
@@ -83,9 +83,10 @@ class Api:
         try:
             return read_answer(await self._request(subject, body, b""), verb)
         except NoResponders:
-            raise ServerUnavailable(not_enabled(self.carrier.where, self._domain)) from None
+            text = not_enabled(self.carrier.where, self._domain)
+            raise ServerUnavailable(text) from JetStreamOff(text)
         except ApiError as error:
-            raise RequestRefused.told_by(error, stream, self.carrier.where) from None
+            raise RequestRefused.told_by(error, stream, self.carrier.where) from error
         except LinkError as error:
             raise ServerUnavailable(str(error)) from error
 

@@ -11,13 +11,19 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.gateway.errors import (
-    GatewayError,
+from millstream.gateway.errors import GatewayError, MethodNotAllowed, Overloaded, Unauthorized
+from millstream.jsapi.errors import Err
+from millstream.link.errors import (
+    ApiError,
+    BadMessage,
+    ConnectionLost,
     JetStreamOff,
-    JetStreamRefused,
-    MethodNotAllowed,
-    Overloaded,
-    Unauthorized,
+    LinkError,
+    MessageTooLarge,
+    NoResponders,
+    NotConnected,
+    PermissionViolation,
+    RequestTimeout,
 )
 
 PROBLEM_TYPE: Final = b"application/problem+json"
@@ -25,16 +31,27 @@ JSON_TYPE: Final = b"application/json"
 
 # JetStream says 400 or 500 to nearly everything; HTTP can say more.
 _STATUS_OF: Final = {
-    10058: 409,  # stream name in use
-    10065: 409,  # subjects overlap
-    10013: 409,  # consumer name in use
-    10148: 409,  # consumer already exists
-    10105: 409,  # consumer exists as another kind
-    10071: 412,  # wrong last sequence
-    10054: 413,  # message size exceeds maximum allowed
-    10077: 507,  # maximum messages, bytes or consumers reached
-    10047: 507,  # insufficient storage resources
+    Err.STREAM_NAME_IN_USE: 409,
+    Err.STREAM_SUBJECT_OVERLAP: 409,
+    Err.CONSUMER_NAME_IN_USE: 409,
+    Err.CONSUMER_ALREADY_EXISTS: 409,
+    Err.CONSUMER_EXISTING_ACTIVE: 409,
+    Err.WRONG_LAST_SEQUENCE: 412,
+    Err.MESSAGE_EXCEEDS_MAXIMUM: 413,
+    Err.STREAM_STORE_FAILED: 507,
+    Err.STORAGE_RESOURCES_EXCEEDED: 507,
 }
+
+# What went wrong between the gateway and NATS; the first kind that fits.
+_LINK_ERRORS: Final[tuple[tuple[type[LinkError], int, str], ...]] = (
+    (JetStreamOff, 503, "JetStream Is Off"),
+    (NoResponders, 404, "No Responders"),
+    (RequestTimeout, 504, "NATS Did Not Answer"),
+    (PermissionViolation, 403, "Permissions Violation"),
+    (MessageTooLarge, 413, "Payload Too Large"),
+    (BadMessage, 400, "Bad Request"),
+    (LinkError, 503, "No Connection To NATS"),
+)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -51,13 +68,16 @@ class Outcome(msgspec.Struct):
 
 def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
     """What to tell; of an error that nobody expected, nothing but that it happened."""
-    if isinstance(error, JetStreamRefused):
-        status = _STATUS_OF.get(error.err_code, error.code if 400 <= error.code <= 599 else 500)
-        return Outcome(status, error.title, error.description, error.err_code)
+    if isinstance(error, ApiError):
+        code = error.code if 400 <= error.code <= 599 else 500
+        status = _STATUS_OF.get(error.err, code) if error.err is not None else code
+        return Outcome(status, "Refused By JetStream", error.description, error.err_code)
+    if isinstance(error, LinkError):
+        status, title = next(each[1:] for each in _LINK_ERRORS if isinstance(error, each[0]))
+        return Outcome(status, title, str(error) if isinstance(error, NoResponders) else text_of(error))
     if not isinstance(error, GatewayError):
         return Outcome(500, GatewayError.title)
-    detail = error.advice if isinstance(error, JetStreamOff) else str(error)
-    outcome = Outcome(error.status, error.title, detail)
+    outcome = Outcome(error.status, error.title, str(error))
     if isinstance(error, MethodNotAllowed):
         outcome.headers = [(b"allow", ", ".join(error.allowed).encode())]
     elif isinstance(error, Unauthorized) and challenge:
@@ -65,6 +85,26 @@ def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
     elif isinstance(error, Overloaded):
         outcome.headers = [(b"retry-after", str(max(1, math.ceil(error.retry_after_s))).encode())]
     return outcome
+
+
+def text_of(error: BaseException) -> str:
+    """The words for a failure, those of nats.go where httpmq's callers know them; never where NATS is."""
+    match error:
+        case ApiError():
+            return error.description
+        case JetStreamOff():
+            return "nats: jetstream not enabled"
+        case NoResponders():
+            return "nats: no responders available for request"
+        case MessageTooLarge():
+            return "nats: maximum payload exceeded"
+        case PermissionViolation():
+            return f"nats: {error}"
+        case ConnectionLost():
+            return "the connection to NATS was lost before the answer came"
+        case NotConnected():
+            return "there is no connection to NATS"
+    return str(error)
 
 
 def envelope(request_id: str, code: int, message: str, detail: str) -> bytes:

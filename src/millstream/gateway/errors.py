@@ -1,18 +1,20 @@
 """What can go wrong in the gateway, as it is raised; `error_map` says what the HTTP caller sees of it.
 
 GatewayError
-├── LinkError ── LinkDown, LinkTimeout, NoResponders ── JetStreamOff, PermissionDenied, PayloadTooLarge
-├── JetStreamRefused
 ├── RequestError ── BadRequest, NotFound, Conflict, PreconditionFailed, BodyTooLarge, BodyTimeout, ...
-├── Unauthorized
+├── Unauthorized, PermissionDenied
 └── Overloaded ── TooManyRequests
+
+What goes wrong between the gateway and NATS is raised as the link raises it (`millstream.link.errors`).
+Whoever passes a failure on to the caller catches both: ``except FAILURES``.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from millstream.base.errors import MillstreamError
+from millstream.link.errors import LinkError
 
 
 class GatewayError(MillstreamError):
@@ -20,74 +22,6 @@ class GatewayError(MillstreamError):
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal Server Error"
-
-
-class LinkError(GatewayError):
-    """Between the gateway and NATS."""
-
-
-class LinkDown(LinkError):
-    """There is no connection to NATS at the moment."""
-
-    status = 503
-    title = "No Connection To NATS"
-
-
-class LinkTimeout(LinkError):
-    """NATS did not answer in time; whether it did what was asked is not known."""
-
-    status = 504
-    title = "NATS Did Not Answer"
-
-
-class NoResponders(LinkError):
-    """Nobody listens on the subject: no stream stores it, or JetStream is not enabled."""
-
-    status = 404
-    title = "No Responders"
-
-    def __init__(self, text: str = "nats: no responders available for request") -> None:
-        super().__init__(text)
-
-
-class JetStreamOff(NoResponders):
-    """Nobody answers requests of the JetStream API; `advice` says what to do, the text is httpmq's."""
-
-    status = 503
-    title = "JetStream Is Off"
-
-    def __init__(self, advice: str) -> None:
-        super().__init__("nats: jetstream not enabled")
-        self.advice = advice
-
-
-class PermissionDenied(LinkError):
-    """The broker does not let these credentials do this."""
-
-    status = 403
-    title = "Permissions Violation"
-
-
-class PayloadTooLarge(LinkError):
-    """More than the broker takes in one message."""
-
-    status = 413
-    title = "Payload Too Large"
-
-    def __init__(self, text: str = "nats: maximum payload exceeded") -> None:
-        super().__init__(text)
-
-
-class JetStreamRefused(GatewayError):
-    """JetStream's own refusal: an HTTP-like `code`, its `err_code` and a description."""
-
-    title = "Refused By JetStream"
-
-    def __init__(self, code: int, err_code: int, description: str) -> None:
-        super().__init__(description)
-        self.code = code
-        self.err_code = err_code
-        self.description = description
 
 
 class RequestError(GatewayError):
@@ -159,6 +93,13 @@ class Unauthorized(GatewayError):
     title = "Unauthorized"
 
 
+class PermissionDenied(GatewayError):
+    """Callers may not do this."""
+
+    status = 403
+    title = "Permissions Violation"
+
+
 class Overloaded(GatewayError):
     """More than the gateway is set to carry."""
 
@@ -185,3 +126,6 @@ class Stopping(GatewayError):
 
     status = 503
     title = "Server Stopping"
+
+
+FAILURES: Final = (GatewayError, LinkError)

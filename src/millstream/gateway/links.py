@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import msgspec
-
 from millstream.gateway.admission import Admission
 from millstream.gateway.alarms import Alarm
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import Overloaded, Unauthorized
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.settings import Nats
+from millstream.link.errors import AuthorizationViolation
+from millstream.link.login import check_files
 
 _LONGEST_NAP_S: Final = 5.0
 
@@ -22,10 +22,10 @@ class Links:
 
     def __init__(self, options: Nats) -> None:
         self._options = options
-        self.own = Link(options)
-        self.own.publisher().check()  # what it can not use is told at the start, not to every caller
-        self._pool: dict[str, Link] = {}
-        self._opening: dict[str, asyncio.Task[Link]] = {}
+        self.own = CallerLink(options)
+        check_files(self.own.options)  # what it can not use is told at the start, not to every caller
+        self._pool: dict[str, CallerLink] = {}
+        self._opening: dict[str, asyncio.Task[CallerLink]] = {}
         self._sweeper: asyncio.Task[None] | None = None
         self._admission = Admission(options.link.request_timeout_s)
         self._full = Alarm(f"{options.pooled_links} credentials are in use; see nats.pooled_links")
@@ -35,7 +35,7 @@ class Links:
 
     def start(self) -> None:
         """Connect in the background; `own.is_up` says when."""
-        self.own.open_in_time()
+        self.own.connect_in_background()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
     async def close(self) -> None:
@@ -55,7 +55,7 @@ class Links:
         link = self._pool.get(credentials.digest)
         return link is not None and not link.is_closed
 
-    async def link_for(self, credentials: Credentials | None, address: str = "") -> Link:
+    async def link_for(self, credentials: Credentials | None, address: str = "") -> CallerLink:
         """The gateway's own link, or the one of these credentials, if NATS takes them.
 
         `address` is the caller's.  Credentials that NATS has not taken yet cost others nothing: they wait for
@@ -74,16 +74,14 @@ class Links:
             task.add_done_callback(lambda _: self._opening.pop(digest, None))
         return await asyncio.shield(task)
 
-    async def _open(self, digest: str, credentials: Credentials, address: str) -> Link:
-        # Nothing of the gateway's own may help a caller in.
-        options = msgspec.structs.replace(self._options, link=self._options.link.of_nobody())
-        link = Link(options, credentials)
+    async def _open(self, digest: str, credentials: Credentials, address: str) -> CallerLink:
+        link = CallerLink(self._options, credentials)
         async with self._admission.place(digest, address):
             try:
-                await link.open()
-            except Unauthorized:
+                await link.connect()
+            except AuthorizationViolation:
                 self._admission.forget(digest)
-                raise
+                raise Unauthorized("NATS does not take the credentials") from None  # and not where NATS is
         self._admission.learn(digest)
         try:
             await self._make_room()

@@ -56,6 +56,10 @@ _OURS = (
     b"Nats-UpTo-Sequence",
 )
 _SECOND = 1_000_000_000
+_DAY = 86_400  # seconds
+_TIME_OF_DAY = len("00:00:00Z")
+_TWO_DIGITS = b"".join(b"%02d" % number for number in range(60))
+_COLON = b":"
 _FRACTION_DIGITS = 9
 _MOST_LINES = 256  # bytes of all lines but the names of stream and subject
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
@@ -86,8 +90,8 @@ class DirectSending:
         self._record = Record()
         self._frame = Frame()
         self._buffer = GrowingBuffer()
-        self._second = -1  # that `_second_text` is for
-        self._second_text = b"1969-12-31T23:59:59"
+        self._day = -1  # that `_day_text` is for
+        self._day_text = b"1969-12-31T"
 
     def run(self, cursor: Cursor, batch: Batch, most: int, most_bytes: int) -> int:
         """Send up to `most` messages, stopping at `most_bytes` together; return why it stopped."""
@@ -182,12 +186,19 @@ class DirectSending:
         buffer = self._buffer
         second = timestamp // _SECOND
         fraction = timestamp - second * _SECOND
-        if second != self._second:
-            moment = second  # no C number: the second of the lowest timestamp begins below what one can hold
-            self._second_text = format_time(moment * 1_000_000_000)[:-1].encode()
-            self._second = second
-        text = self._second_text
+        day = second // _DAY
+        second -= day * _DAY
+        if day != self._day:
+            moment = day  # no C number: the day of the lowest timestamp begins below what one can hold
+            self._day_text = format_time(moment * 86_400_000_000_000)[:-_TIME_OF_DAY].encode()
+            self._day = day
+        text = self._day_text
         buffer.put(text, 0, len(text))
+        buffer.put(_TWO_DIGITS, second // 3600 * 2, 2)
+        buffer.put(_COLON, 0, 1)
+        buffer.put(_TWO_DIGITS, second // 60 % 60 * 2, 2)
+        buffer.put(_COLON, 0, 1)
+        buffer.put(_TWO_DIGITS, second % 60 * 2, 2)
         if fraction > 0:
             digits = _FRACTION_DIGITS
             while fraction % 10 == 0:

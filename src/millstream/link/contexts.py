@@ -10,13 +10,15 @@ certificate stores of Windows) is refused: a connection without it would be anot
 
 import base64
 import binascii
-import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
 from millstream.base.reasons import file_reason
 from millstream.base.suggestions import did_you_mean
@@ -64,13 +66,17 @@ def load_context(name: str, environment: Mapping[str, str]) -> Layer:
         raise BadOptions(f"there is no NATS context {_shown(name)}: {path}{_near(name, path)}") from None
     except OSError as error:
         raise BadOptions(f"NATS context {_shown(name)}: cannot read {path}: {file_reason(error)}") from None
+    return read_context(data, path, environment)
+
+
+def read_context(data: bytes, path: Path, environment: Mapping[str, str]) -> Layer:
+    """Return what the bytes of a file say; `path` is for errors."""
     if len(data) > _MOST_BYTES:
-        raise BadOptions(f"{path}: a NATS context is smaller than {_MOST_BYTES} bytes")
+        raise BadOptions(f"{path}: a NATS context has at most {_MOST_BYTES} bytes")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        where = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise BadOptions(f"{path}{where}: not JSON") from None
+        document = msgspec.json.decode(data)
+    except UNREADABLE_JSON as error:
+        raise BadOptions(f"{path}: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadOptions(f"{path}: a NATS context is an object")
     return _layer(document, path, environment)
@@ -147,9 +153,9 @@ def _resolved(scheme: str, value: str, word: str, environment: Mapping[str, str]
             place = value.partition("://")[2]
             try:
                 return Path(place).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, ValueError) as error:
                 reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-                raise BadOptions(f"{word}: cannot read {place}: {reason}") from None
+                raise BadOptions(f"{word}: cannot read {visible(place)}: {reason}") from None
         case "data":
             head, _, body = value.partition(",")
             try:

@@ -5,10 +5,10 @@ keys of files, keys of NATS contexts and the tables of the documentation are mad
 """
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from pathlib import Path
 from typing import Any, Final
 
 from millstream.base.durations import read_seconds
@@ -104,10 +104,21 @@ def read_value(kind: Kind, raw: object) -> Any:
 def _read_text(kind: Kind, raw: str) -> str:
     match kind:
         case Kind.FILE:
-            return str(Path(raw).expanduser()) if raw.startswith("~") else raw
+            return os.path.expanduser(raw)
         case Kind.SUBJECT:
-            return raw.rstrip(".")
+            raw = raw.rstrip(".")
+    if not is_sendable(raw):
+        raise ValueError("is no text in UTF-8")
     return raw
+
+
+def is_sendable(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: one of the environment may have other bytes in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _limit(seconds: float, raw: object) -> float:

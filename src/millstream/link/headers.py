@@ -4,6 +4,7 @@ NATS/1.0\\r\\nNats-Msg-Id: 7\\r\\n\\r\\n
 NATS/1.0 408 Request Timeout\\r\\n\\r\\n
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -12,7 +13,7 @@ from millstream.link.errors import BadMessage
 Pairs = list[tuple[str, str]]
 
 _FIRST_LINE: Final = b"NATS/1.0"
-_NOT_IN_NAMES: Final = frozenset("\r\n\0: \t")
+_NAME: Final = re.compile(r"[!-9;-~]+")  # printable ASCII without the colon
 _NOT_IN_VALUES: Final = frozenset("\r\n\0")
 
 
@@ -32,7 +33,7 @@ def header_block(headers: bytes | Mapping[str, str] | Iterable[tuple[str, str]])
         return headers
     lines = ["NATS/1.0\r\n"]
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
-        if not name or not _NOT_IN_NAMES.isdisjoint(name) or not _NOT_IN_VALUES.isdisjoint(value):
+        if not _NAME.fullmatch(name) or not _NOT_IN_VALUES.isdisjoint(value):
             raise BadMessage(f"the header {name!r} has a character that no header may have")
         lines.append(f"{name}: {value}\r\n")
     if len(lines) == 1:

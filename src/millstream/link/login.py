@@ -144,7 +144,7 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
 def _read(path: str, what: str) -> str:
     try:
         return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
         raise BadOptions(f"cannot read the {what} in {path}: {reason}") from None
 

@@ -5,6 +5,7 @@ instance of it says.  A secret is given by ``KEY_file`` or ``KEY_env``, and as `
 may hold secrets.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -119,7 +120,7 @@ def _secret(raw: str, word: str, how: str, environment: Mapping[str, str]) -> st
             raise BadOptions(f"{word}: {raw} is not in the environment")
         return environment[raw]
     try:
-        return Path(raw).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return Path(os.path.expanduser(raw)).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
         reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
         raise BadOptions(f"{word}: cannot read {raw}: {reason}") from None

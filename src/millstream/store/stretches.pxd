@@ -59,7 +59,8 @@ cdef class Stretches:
     cpdef forget(self)
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, step=Py_ssize_t, moment="long long")
     cdef Py_ssize_t _waypoint_at_time(self, Segment segment, Waypoints points, long long timestamp) except -1
-    @cython.locals(last=Py_ssize_t, began="long long", ended="long long", part=double)
-    cdef Py_ssize_t _guess(self, Segment segment, Waypoints points, long long timestamp) except -1
     @cython.locals(data=bytes)
     cdef long long _time_at(self, Segment segment, Waypoints points, Py_ssize_t index) except? 0
+
+@cython.locals(began="long long", ended="long long", part=double)
+cdef Py_ssize_t _guess(Segment segment, Py_ssize_t last, long long timestamp) noexcept

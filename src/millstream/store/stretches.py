@@ -230,7 +230,7 @@ class Stretches:
         next ones go from there in steps that double; a step into what is known halves what is left.
         """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
-        middle = self._guess(segment, points, timestamp)
+        middle = _guess(segment, high - 1, timestamp)
         step = 1
         while low < high:
             moment = points.time(middle)
@@ -248,21 +248,6 @@ class Stretches:
                 middle = (low + high) // 2
         return low - 1 if low else 0
 
-    def _guess(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
-        """Return the waypoint at which a moment would be if messages had come at an even pace."""
-        last = points.offsets.count - 1
-        began = points.time(0)
-        if began == 0 and last > 0:
-            began = self._time_at(segment, points, 0)
-            points.note_time(0, began)
-        if timestamp <= began or last < 1:
-            return 0
-        ended: int = segment.last_timestamp
-        if timestamp >= ended:
-            return last
-        part = float(timestamp - began) / float(ended - began)  # of two integers, C would drop the fraction
-        return min(int(part * last), last)
-
     def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
         """Return the unverified time of a waypoint's message, from the file."""
         file = segment.file
@@ -270,3 +255,14 @@ class Stretches:
             file = self._tables.file(segment)
         data: bytes = file.read(points.start(index), _HEADER_SIZE)
         return time_in(data, 0, len(data))
+
+
+def _guess(segment: Segment, last: int, timestamp: int) -> int:
+    """Return the waypoint, 0 to `last`, at which a moment would be if messages had come at an even pace."""
+    began, ended = segment.first_timestamp, segment.last_timestamp
+    if timestamp <= began or last < 1:
+        return 0
+    if timestamp >= ended:
+        return last
+    part = float(timestamp - began) / float(ended - began)  # of two integers, C would drop the fraction
+    return min(int(part * last), last)

@@ -31,6 +31,9 @@ from millstream.jsapi import (
 from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
 from millstream.jsapi.go_types import Struct
+from millstream.link.contexts import read_context
+from millstream.link.fields import is_sendable
+from millstream.link.layers import together
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 _STRUCTS: tuple[type[Struct], ...] = tuple(
@@ -272,3 +275,26 @@ def check_config(data: bytes) -> Hashable:
     except ConfigError as error:
         return len(notes.errors), error.reason[:24]
     return len(notes.warnings), tuple(sorted(root))
+
+
+def context_seeds() -> Iterator[bytes]:
+    yield b'{"url": "nats://a:1, tls://u:p@b", "user": "u", "password": "env://PASS", "tls_first": true}'
+    yield b'{"creds": "data:;base64,LS0t", "ca": "~/ca", "inbox_prefix": "_IN.", "jetstream_domain": "hub"}'
+    yield b'{"user_jwt": "j", "user_seed": "s", "nkey": "", "nsc": "", "socks_proxy": "", "key": "$PASS/k"}'
+
+
+CONTEXT_WORDS = (
+    b'"url"', b'"user"', b'"password"', b'"token"', b'"creds"', b'"nkey"', b'"cert"', b'"key"',
+    b'"tls_first"', b"env://PASS", b"env://", b"data:;base64,", b"op://", b"nsc://", b"${PASS}", b"~",
+    b"true", b"null",
+    b"{}", b"\\ud800", b"nats://", b",",
+)  # fmt: skip
+
+
+def check_context(data: bytes) -> Hashable:
+    """A NATS context becomes options whose texts can be sent, or an error."""
+    layer = read_context(data.replace(b"file:", b"fi1e:"), Path("fuzz.json"), {"PASS": "secret"})
+    options = together([layer])
+    connect_fields = [options.user, options.password, options.token, options.jwt, str(options), repr(options)]
+    assert all(is_sendable(text) for text in connect_fields)
+    return tuple(layer.values)

@@ -10,17 +10,18 @@ from millstream.gateway.auth import Authenticator, TokensFileError
 from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
 from millstream.gateway.errors import (
+    ApiError,
     BadRequest,
-    JetStreamRefused,
     MethodNotAllowed,
     NotFound,
     TooManyRequests,
     Unauthorized,
 )
-from millstream.gateway.publisher import header_block
 from millstream.gateway.rate import RateLimit
 from millstream.gateway.router import Route, Router
 from millstream.gateway.settings import Auth, Logging
+from millstream.link.errors import BadMessage
+from millstream.link.headers import header_block
 
 
 async def nothing(*_: object) -> None:
@@ -140,7 +141,7 @@ def test_what_httpmq_leaves_out_is_left_out() -> None:
 
 
 def test_a_problem_has_jetstreams_number() -> None:
-    outcome = outcome_of(JetStreamRefused(404, 10059, "stream not found"))
+    outcome = outcome_of(ApiError(404, 10059, "stream not found"))
     told = json.loads(problem("id", outcome, "/v2/x"))
     assert (told["status"], told["err_code"], told["detail"]) == (404, 10059, "stream not found")
 
@@ -167,7 +168,7 @@ def test_headers_can_not_be_broken_out_of() -> None:
         ("A B", "1"),
         ("Ä", "1"),
     ):
-        with pytest.raises(BadRequest):
+        with pytest.raises(BadMessage):
             header_block([(name, value)])
 
 

@@ -14,7 +14,7 @@ from millstream.base.reasons import CannotListen
 from millstream.gateway.budget import BodyBudget
 from millstream.gateway.errors import BodyTimeout
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
 from millstream.gateway.server import GatewayNotStarted, GatewayServer
@@ -27,7 +27,7 @@ from millstream.link.options import TlsOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:
-    link = Link(Nats())
+    link = CallerLink(Nats())
     assert board_of(link) is board_of(link)
     await link.close()
     gone = weakref.ref(link)

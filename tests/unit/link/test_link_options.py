@@ -105,6 +105,15 @@ def test_blanks_between_addresses_are_left_out(text: str) -> None:
     assert link_options(environment_layer({"NATS_URL": text}), environment={}).servers == expected
 
 
+def test_bytes_that_are_no_text_are_refused_before_a_server_sees_them() -> None:
+    environment = {"NATS_USER": "u", "NATS_PASSWORD": "\udcff", "NATS_CA": "/\udcff"}
+    with pytest.raises(BadOptions, match=r"^NATS_PASSWORD cannot be read$"):
+        environment_layer(environment)
+    del environment["NATS_PASSWORD"]
+    tls = link_options(environment_layer(environment), environment={}).tls
+    assert tls == TlsOptions(ca_file="/\udcff")
+
+
 def test_zero_seconds_are_no_limit() -> None:
     assert from_spark({"nats.connectTimeout": "0"}).connect_timeout_s == 86_400
 

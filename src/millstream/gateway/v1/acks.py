@@ -7,17 +7,18 @@ can be made from what the caller knows, and the pair of an earlier attempt is as
 from __future__ import annotations
 
 from millstream.gateway.core import Core
-from millstream.gateway.errors import Conflict, GatewayError, JetStreamRefused, LinkTimeout, NoResponders
+from millstream.gateway.errors import FAILURES, Conflict
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for, succeed
 from millstream.gateway.v1.bodies import Fields, Unreadable
-from millstream.gateway.v1.consumers import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from millstream.gateway.v1.delivery import ACK, ack_subject
 from millstream.gateway.v1.rules import Rules, failed
 from millstream.gateway.v1.subscribe import board_of
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, NoResponders, RequestTimeout
 
-_UNKNOWN = (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
+_UNKNOWN = (Err.CONSUMER_NOT_FOUND, Err.STREAM_NOT_FOUND)
 
 
 class AckRoute:
@@ -45,28 +46,30 @@ class AckRoute:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             acked = await _acknowledge(link, stream, consumer, stream_seq, consumer_seq)
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to broadcast ACK <{stream_seq},{consumer_seq}>", error)
             return
         if acked:
-            await board_of(link).announce((stream, consumer), stream_seq, consumer_seq)
+            board_of(link).announce((stream, consumer), stream_seq, consumer_seq)
         elif not core.settings.strict:
             raise Conflict("no such message waits for an acknowledgement")
         await succeed(exchange, acked=acked)
 
 
-async def _acknowledge(link: Link, stream: str, consumer: str, stream_seq: int, consumer_seq: int) -> bool:
+async def _acknowledge(
+    link: CallerLink, stream: str, consumer: str, stream_seq: int, consumer_seq: int
+) -> bool:
     """Whether JetStream had the message out, and now knows."""
     try:
         info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
-    except JetStreamRefused as error:
-        if error.err_code in _UNKNOWN:
+    except ApiError as error:
+        if error.err in _UNKNOWN:
             return False
         raise
     if not info["ack_floor"]["stream_seq"] < stream_seq <= info["delivered"]["stream_seq"]:
         return False  # an answer to such an acknowledgement may never come
     try:
         await link.request(ack_subject(stream, consumer, stream_seq, consumer_seq), ACK)
-    except (NoResponders, LinkTimeout):
+    except (NoResponders, RequestTimeout):
         return False
     return True

@@ -6,18 +6,17 @@ import re
 from typing import Any, Final
 
 from millstream.gateway.core import Core
-from millstream.gateway.error_map import JSON_TYPE, ascii_json, envelope, outcome_of
+from millstream.gateway.error_map import JSON_TYPE, ascii_json, envelope, outcome_of, text_of
 from millstream.gateway.errors import (
     BodyTimeout,
     BodyTooLarge,
-    GatewayError,
     Overloaded,
-    PermissionDenied,
     Unauthorized,
 )
 from millstream.gateway.exchange import Exchange
+from millstream.link.errors import JetStreamOff, PermissionViolation
 
-_NOT_OF_HTTPMQ: Final = (Unauthorized, PermissionDenied, Overloaded, BodyTooLarge, BodyTimeout)
+_NOT_OF_HTTPMQ: Final = (Unauthorized, PermissionViolation, Overloaded, BodyTooLarge, BodyTimeout)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/+-]*")
 
 
@@ -38,7 +37,7 @@ async def refuse(exchange: Exchange, status: int, message: str, detail: str, cod
 
 
 async def refuse_for(
-    exchange: Exchange, core: Core, message: str, error: GatewayError, status: int = 500, code: int = 0
+    exchange: Exchange, core: Core, message: str, error: Exception, status: int = 500, code: int = 0
 ) -> None:
     """What httpmq says to any failure of its backend, or with relaxed statuses what HTTP has for it.
 
@@ -47,8 +46,9 @@ async def refuse_for(
     if isinstance(error, _NOT_OF_HTTPMQ):
         raise error
     if core.settings.strict:
-        await refuse(exchange, status, message, str(error), code)
+        await refuse(exchange, status, message, text_of(error), code)
         return
     outcome = outcome_of(error)
-    body = envelope(exchange.request_id, outcome.status, message, outcome.detail)
+    detail = outcome.detail if isinstance(error, JetStreamOff) else text_of(error)
+    body = envelope(exchange.request_id, outcome.status, message, detail)
     await exchange.answer(outcome.status, body, JSON_TYPE, outcome.headers)

@@ -7,17 +7,15 @@ Ours say in it that JetStream knows already; from httpmq's own instances it is t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
 
-from millstream.gateway.errors import GatewayError
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
+from millstream.link.deliveries import Message
+from millstream.link.errors import LinkError
+from millstream.link.subscriptions import Subscription
 
 if TYPE_CHECKING:
     from millstream.gateway.v1.session import Session
@@ -32,13 +30,10 @@ Key = tuple[str, str]  # stream and consumer
 class Board:
     """Of one link; listens to NATS only while there are sessions."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: CallerLink) -> None:
         self._link = link
         self._sessions: dict[Key, set[Session]] = {}
         self._subscriptions: list[Subscription] = []
-        self._generation = -1
-        self._lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return sum(len(sessions) for sessions in self._sessions.values())
@@ -46,13 +41,16 @@ class Board:
     def at(self, key: Key) -> set[Session]:
         return self._sessions.get(key, set())
 
-    async def add(self, session: Session) -> None:
+    def add(self, session: Session) -> None:
         if not self._sessions:
-            self._link.listen(self._link_changed)
+            self._subscriptions = [
+                self._link.subscribe(_ACKS + "*.*", deliver=self._take_acks),
+                self._link.subscribe(_CONSUMER_DELETED + "*.*", deliver=self._take_deleted_consumers),
+                self._link.subscribe(_STREAM_DELETED + "*", deliver=self._take_deleted_streams),
+            ]
         self._sessions.setdefault(session.key, set()).add(session)
-        await self._listen()
 
-    async def remove(self, session: Session) -> None:
+    def remove(self, session: Session) -> None:
         sessions = self._sessions.get(session.key)
         if sessions is None or session not in sessions:
             return
@@ -60,20 +58,15 @@ class Board:
         if not sessions:
             del self._sessions[session.key]
         if not self._sessions:
-            self._link.unlisten(self._link_changed)
-            async with self._lock:
-                if self._sessions:
-                    return
-                old, self._subscriptions, self._generation = self._subscriptions, [], -1
-                for subscription in old:
-                    with contextlib.suppress(NatsError, OSError):
-                        await subscription.unsubscribe()
+            self.close()
 
-    async def close(self) -> None:
-        """The link is over, and with it what was subscribed; sessions are told by the link itself."""
-        self._link.unlisten(self._link_changed)
+    def close(self) -> None:
+        """Listen no more; sessions are told by the link itself that it is over."""
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for subscription in subscriptions:
+            subscription.unsubscribe()
 
-    async def announce(self, key: Key, stream_seq: int, consumer_seq: int) -> None:
+    def announce(self, key: Key, stream_seq: int, consumer_seq: int) -> None:
         """Tell every gateway that a message was acknowledged; it is a courtesy, and may be lost."""
         self.acked(key, stream_seq)
         told = {
@@ -82,56 +75,36 @@ class Board:
             "seq_num": {"stream": stream_seq, "consumer": consumer_seq},
             "acked": True,
         }
-        with contextlib.suppress(NatsError, OSError, GatewayError):
-            await self._link.nats.publish(f"{_ACKS}{key[0]}.{key[1]}", msgspec.json.encode(told))
+        with contextlib.suppress(LinkError):
+            self._link.publish(f"{_ACKS}{key[0]}.{key[1]}", msgspec.json.encode(told))
 
     def acked(self, key: Key, stream_seq: int) -> bool:
         """Free the message's place, wherever it is; whether some session had it."""
         found = [session.acked(stream_seq) for session in self.at(key)]  # each is told
         return any(found)
 
-    def _link_changed(self) -> None:
-        if self._link.is_up and self._link.generation != self._generation:
-            task = asyncio.get_running_loop().create_task(self._listen())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _take_acks(self, messages: list[Message]) -> None:
+        for message in messages:
+            with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError, ValueError):
+                told: Any = msgspec.json.decode(message.payload)
+                key = (str(told["stream"]), str(told["consumer"]))
+                stream_seq = int(told["seq_num"]["stream"])
+                is_known = told.get("acked") is True
+                for session in list(self.at(key)):
+                    if is_known:
+                        session.acked(stream_seq)
+                    else:
+                        session.acknowledge(stream_seq)
 
-    async def _listen(self) -> None:
-        async with self._lock:
-            if self._generation == self._link.generation or not self._link.is_up or not self._sessions:
-                return
-            generation = self._link.generation
-            try:
-                nats = self._link.nats
-                self._subscriptions = [
-                    await nats.subscribe(_ACKS + "*.*", cb=self._take_ack),
-                    await nats.subscribe(_CONSUMER_DELETED + "*.*", cb=self._take_consumer_deleted),
-                    await nats.subscribe(_STREAM_DELETED + "*", cb=self._take_stream_deleted),
-                ]
-                self._generation = generation
-            except (NatsError, OSError, GatewayError):
-                pass  # the link is down again, and will tell
+    def _take_deleted_consumers(self, messages: list[Message]) -> None:
+        for message in messages:
+            stream, _, consumer = message.subject[len(_CONSUMER_DELETED) :].partition(".")
+            for session in list(self.at((stream, consumer))):
+                session.fail("the consumer was deleted")
 
-    async def _take_ack(self, message: Msg) -> None:
-        with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError, ValueError):
-            told: Any = msgspec.json.decode(message.data)
-            key = (str(told["stream"]), str(told["consumer"]))
-            stream_seq = int(told["seq_num"]["stream"])
-            is_known = told.get("acked") is True
-            for session in list(self.at(key)):
-                if is_known:
-                    session.acked(stream_seq)
-                else:
-                    await session.acknowledge(stream_seq)
-
-    async def _take_consumer_deleted(self, message: Msg) -> None:
-        stream, _, consumer = message.subject[len(_CONSUMER_DELETED) :].partition(".")
-        for session in list(self.at((stream, consumer))):
-            session.fail("the consumer was deleted")
-
-    async def _take_stream_deleted(self, message: Msg) -> None:
-        stream = message.subject[len(_STREAM_DELETED) :]
+    def _take_deleted_streams(self, messages: list[Message]) -> None:
+        deleted = {message.subject[len(_STREAM_DELETED) :] for message in messages}
         for key, sessions in list(self._sessions.items()):
-            if key[0] == stream:
+            if key[0] in deleted:
                 for session in list(sessions):
                     session.fail("the stream was deleted")

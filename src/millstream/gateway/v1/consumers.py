@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from millstream.base.ids import nuid
 from millstream.gateway.core import Core
-from millstream.gateway.errors import GatewayError, JetStreamRefused
+from millstream.gateway.errors import FAILURES
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for, succeed
 from millstream.gateway.v1.bodies import Fields, Unreadable
 from millstream.gateway.v1.documents import consumer_document
 from millstream.gateway.v1.rules import Invalid, Rules, check_filter, failed
 from millstream.gateway.v1.streams import paged
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 
-CONSUMER_NOT_FOUND: Final = 10014
-STREAM_NOT_FOUND: Final = 10059
 _STRUCT: Final = "JetStreamConsumerParam"
 
 
@@ -47,7 +47,7 @@ class ConsumerRoutes:
             config = await _fitting(link, core, stream, wanted)
             request = {"stream_name": stream, "config": config}
             await link.api(f"CONSUMER.DURABLE.CREATE.{stream}.{wanted.name}", request)
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to create consumer on stream {stream}", error)
             return
         await succeed(exchange)
@@ -62,8 +62,8 @@ class ConsumerRoutes:
         try:
             async for info in paged(link, f"CONSUMER.LIST.{stream}", "consumers"):
                 consumers[info["name"]] = consumer_document(info)
-        except GatewayError as error:
-            unknown = isinstance(error, JetStreamRefused) and error.err_code == STREAM_NOT_FOUND
+        except FAILURES as error:
+            unknown = isinstance(error, ApiError) and error.err is Err.STREAM_NOT_FOUND
             if not (unknown and core.settings.strict):
                 await refuse_for(exchange, core, f"Failed to list consumers of stream {stream}", error)
                 return
@@ -77,7 +77,7 @@ class ConsumerRoutes:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to read consumer {consumer} on stream {stream}", error)
             return
         await succeed(exchange, consumer=consumer_document(info))
@@ -90,7 +90,7 @@ class ConsumerRoutes:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             await link.api(f"CONSUMER.DELETE.{stream}.{consumer}")
-        except GatewayError as error:
+        except FAILURES as error:
             message = f"Failed to delete consumer {consumer} on stream {stream}"
             await refuse_for(exchange, core, message, error)
             return
@@ -132,7 +132,7 @@ class _Wanted:
                 raise Invalid("pull consumer can't use delivery group")
 
 
-async def _fitting(link: Link, core: Core, stream: str, wanted: _Wanted) -> dict[str, Any]:
+async def _fitting(link: CallerLink, core: Core, stream: str, wanted: _Wanted) -> dict[str, Any]:
     """The configuration to ask for, if it goes with the stream and with a consumer of that name."""
     info = await link.api(f"STREAM.INFO.{stream}")
     if wanted.filter_subject:
@@ -170,10 +170,10 @@ async def _fitting(link: Link, core: Core, stream: str, wanted: _Wanted) -> dict
     return config
 
 
-async def _existing(link: Link, stream: str, name: str) -> dict[str, Any] | None:
+async def _existing(link: CallerLink, stream: str, name: str) -> dict[str, Any] | None:
     try:
         return await link.api(f"CONSUMER.INFO.{stream}.{name}")
-    except JetStreamRefused as error:
-        if error.err_code == CONSUMER_NOT_FOUND:
+    except ApiError as error:
+        if error.err is Err.CONSUMER_NOT_FOUND:
             return None
         raise

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-from nats.aio.msg import Msg
 
 from millstream.gateway.error_map import ascii_json
 from millstream.gateway.v1.answers import quoted
 from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
+from millstream.link.deliveries import Message
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
@@ -24,7 +24,7 @@ class Delivery(msgspec.Struct):
     `message` is dropped when it was written: an acknowledgement needs the reply subject only.
     """
 
-    message: Msg | None
+    message: Message | None
     reply: str
     stream: str
     delivered: int
@@ -35,7 +35,7 @@ class Delivery(msgspec.Struct):
     size: int = 0
 
 
-def delivery_of(message: Msg, now: float) -> Delivery | None:
+def delivery_of(message: Message, now: float) -> Delivery | None:
     """None if it is no message of a stream."""
     told = read_ack_subject(message.reply)
     if told is None:
@@ -49,7 +49,7 @@ def delivery_of(message: Msg, now: float) -> Delivery | None:
         told.consumer_seq,
         told.timestamp_ns,
         now,
-        size=len(message.data) + len(message.subject) + 512,  # of the objects around it
+        size=len(message.payload) + len(message.subject) + 512,  # of the objects around it
     )
 
 
@@ -71,7 +71,7 @@ class LineWriter:
         message = delivery.message
         assert message is not None
         tail = b""
-        if message.headers:
+        if message.block:
             tail = b',"headers":' + ascii_json(message.headers)
         return b'%s%s%s%d,"consumer":%d},"b64_msg":"%s"%s%s}' % (
             self._head,
@@ -79,7 +79,7 @@ class LineWriter:
             self._middle,
             delivery.stream_seq,
             delivery.consumer_seq,
-            base64.b64encode(message.data),
+            base64.b64encode(message.payload),
             b',"subject_actual":%s,"timestamp":"%s","num_delivered":%d'
             % (quoted(message.subject).encode(), _time(delivery.timestamp_ns), delivery.delivered),
             tail,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from millstream.gateway.core import Core
-from millstream.gateway.errors import GatewayError, LinkDown, LinkTimeout, NoResponders
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.v1.answers import refuse, succeed
+from millstream.link.errors import LinkError, NoResponders, NotConnected, RequestTimeout
 
 _PATIENCE_S: Final = 2.0
 _NOT_READY: Final = "not ready"
@@ -33,9 +33,9 @@ async def is_ready(core: Core) -> bool:
         # A gateway that only passes credentials on needs none of its own; NATS is there, and says so.
         return own.was_refused and core.settings.auth.pass_through
     try:
-        await own.api("INFO", timeout=_PATIENCE_S)
-    except (LinkDown, LinkTimeout, NoResponders):
+        await own.api("INFO", timeout_s=_PATIENCE_S)
+    except (NotConnected, RequestTimeout, NoResponders):
         return False
-    except GatewayError:
+    except LinkError:
         return True  # it may not ask, or has no account of JetStream; others may
     return True

@@ -7,13 +7,14 @@ import re
 from typing import Final
 
 from millstream.gateway.core import Core
-from millstream.gateway.errors import GatewayError, JetStreamRefused, NoResponders
+from millstream.gateway.errors import FAILURES
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.v1.answers import quoted, refuse, refuse_for
 from millstream.gateway.v1.rules import Rules
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, NoResponders
 
 _NOT_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]")
-_PAYLOAD_TOO_LARGE: Final = 10054
 
 
 class PublishRoute:
@@ -41,11 +42,11 @@ class PublishRoute:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             if "*" in subject or ">" in subject:
-                raise NoResponders  # what no stream stores as it is, although the server would let it pass
-            ack = await link.publish(subject, payload)
-        except GatewayError as error:
-            if isinstance(error, JetStreamRefused) and error.err_code == _PAYLOAD_TOO_LARGE:
-                error = JetStreamRefused(error.code, error.err_code, f"nats: {error.description}")
+                raise NoResponders(subject)  # no stream stores it, although the server would let it pass
+            ack = await link.store(subject, payload)
+        except FAILURES as error:
+            if isinstance(error, ApiError) and error.err is Err.MESSAGE_EXCEEDS_MAXIMUM:
+                error = ApiError(error.code, error.err_code, f"nats: {error.description}")
             message = f"Unable to publish message to {subject}"
             await refuse_for(exchange, core, message, error, status=400, code=500)
             return

@@ -19,21 +19,20 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
-
-from millstream.gateway.errors import GatewayError, JetStreamRefused
-from millstream.gateway.link import Link
-from millstream.gateway.undisturbed import undisturbed
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.board import Key
 from millstream.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, ack_subject, delivery_of
 from millstream.gateway.v1.window import Window
+from millstream.jsapi.errors import Err
+from millstream.link.deliveries import Message
+from millstream.link.errors import ApiError, LinkError, RequestTimeout
+from millstream.link.subscriptions import Subscription
 
 _HELD_AT_MOST: Final = 4096  # messages; bytes are limited by a setting
 _CHUNK: Final = 64 * 1024
+_PATIENCE_S: Final = 2.0  # for the server to answer a PING
 _LOOK_AFTER_S: Final = 15.0  # without a message, whether the consumer is still there
-_GONE: Final = (10014, 10059)  # consumer, stream not found
+_GONE: Final = (Err.CONSUMER_NOT_FOUND, Err.STREAM_NOT_FOUND)
 
 Write = Callable[[bytes], Awaitable[bool]]  # False: the caller was gone before anything was written
 Frame = Callable[[Delivery], bytes]
@@ -44,7 +43,7 @@ class Session:
 
     def __init__(
         self,
-        link: Link,
+        link: CallerLink,
         key: Key,
         info: dict[str, Any],
         *,
@@ -110,14 +109,14 @@ class Session:
     async def close(self) -> None:
         """Let go of the consumer, then hand back what was not written."""
         self._link.unlisten(self._link_changed)
-        if self._subscription is not None and self._generation == self._link.generation:
+        if self._subscription is not None:
             self._pause()
         pausing, self._pausing = self._pausing, None
         if pausing is not None:
             await asyncio.wait([pausing])
-        with contextlib.suppress(NatsError, OSError, GatewayError):
+        with contextlib.suppress(LinkError):
             unwritten = [*self._unwritten, *self._window.waiting()]
-            await self._answer(NAK, [each for each in unwritten if self._has_deliveries_left(each)])
+            self._answer(NAK, [each for each in unwritten if self._has_deliveries_left(each)])
             await self._recover(self._newest, is_over=True)
 
     def _has_deliveries_left(self, delivery: Delivery) -> bool:
@@ -138,43 +137,39 @@ class Session:
         self._wake.set()
         return True
 
-    async def acknowledge(self, stream_seq: int) -> None:
+    def acknowledge(self, stream_seq: int) -> None:
         """JetStream does not know yet."""
         delivery = self._window.acked(stream_seq)
         if delivery is not None:
             self._wake.set()
-            with contextlib.suppress(NatsError, OSError, GatewayError):
-                await self._answer(ACK, [delivery])
+            with contextlib.suppress(LinkError):
+                self._answer(ACK, [delivery])
 
-    async def _answer(self, word: bytes, deliveries: list[Delivery]) -> None:
-        nats = self._link.nats
+    def _answer(self, word: bytes, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
-            await nats.publish(delivery.reply, word)
+            self._link.publish(delivery.reply, word)
 
     # -- from NATS ----------------------------------------------------------------------------------
 
     async def _subscribe(self) -> None:
-        generation = self._link.generation
-        self._subscription = await self._link.nats.subscribe(
-            self._deliver_subject,
-            queue=self._group,
-            cb=self._take,
-            pending_msgs_limit=0,
-            pending_bytes_limit=0,
+        self._generation = self._link.generation
+        self._subscription = self._link.subscribe(
+            self._deliver_subject, queue=self._group, deliver=self._take
         )
-        self._generation = generation
-        await undisturbed(self._link.nats.flush())
+        with contextlib.suppress(RequestTimeout):
+            await self._link.flush(_PATIENCE_S)
 
-    async def _take(self, message: Msg) -> None:
+    def _take(self, messages: list[Message]) -> None:
         now = self._last_message = self._loop.time()
-        delivery = delivery_of(message, now)
-        if delivery is None:
-            if message.reply:  # flow control of a consumer that others made: it goes on when it is answered
-                await self._link.nats.publish(message.reply, b"")
-            return
-        self._newest = max(self._newest, delivery.stream_seq)
-        self._asked.discard(delivery.stream_seq)
-        self._window.take(delivery)
+        for message in messages:
+            delivery = delivery_of(message, now)
+            if delivery is not None:
+                self._newest = max(self._newest, delivery.stream_seq)
+                self._asked.discard(delivery.stream_seq)
+                self._window.take(delivery)
+            elif message.reply:  # flow control of a consumer that others made: it goes on when answered
+                with contextlib.suppress(LinkError):
+                    self._link.publish(message.reply)
         self._wake.set()
         if self._window.held_bytes > self._buffer or self._window.held >= _HELD_AT_MOST:
             self._pause()
@@ -188,8 +183,7 @@ class Session:
 
     async def _drain(self, subscription: Subscription) -> None:
         """What is on its way still comes."""
-        with contextlib.suppress(NatsError, OSError, GatewayError):
-            await subscription.drain()
+        await subscription.drain(_PATIENCE_S)
 
     async def _recover(self, newest: int, *, is_over: bool = False) -> None:
         """JetStream goes on for a moment after the interest is gone, and would wait for the acks of what it
@@ -202,13 +196,12 @@ class Session:
         if is_over and info.get("push_bound"):
             return
         last: int = info["delivered"]["stream_seq"]
-        nats = self._link.nats
         floor: int = info["ack_floor"]["stream_seq"]
         self._asked = {sequence for sequence in self._asked if sequence > floor}
         self._asked.update(range(max(newest, last - _HELD_AT_MOST) + 1, last + 1))
         for sequence in sorted(self._asked):
             if not self._window.has(sequence):
-                await nats.publish(ack_subject(*self.key, sequence, 1), NAK)
+                self._link.publish(ack_subject(*self.key, sequence, 1), NAK)
 
     async def _resume(self) -> None:
         if self._window.held_bytes > self._buffer // 2 or self._window.held > _HELD_AT_MOST // 2:
@@ -218,7 +211,7 @@ class Session:
             self._pausing = None  # not before: `close` waits for it too
         self._is_paused = False
         newest = self._newest
-        with contextlib.suppress(NatsError, OSError, GatewayError):  # else the link tells when it is back
+        with contextlib.suppress(LinkError):  # else the link tells when it is back
             await self._subscribe()
             await self._recover(newest)
 
@@ -228,11 +221,11 @@ class Session:
         self._wake.set()
 
     async def _mend(self) -> None:
-        """After the link was lost and found: show interest again."""
+        """After the link was lost and found, which shows interest again: look after the consumer."""
         if self._is_paused or not self._link.is_up or self._generation == self._link.generation:
             return
-        with contextlib.suppress(NatsError, OSError, GatewayError):
-            await self._subscribe()
+        self._generation = self._link.generation
+        with contextlib.suppress(LinkError):
             await self._look()
 
     # -- to the caller ------------------------------------------------------------------------------
@@ -247,17 +240,13 @@ class Session:
             if delivery is None:
                 break
             if now - delivery.taken > self._ack_wait_s / 8:
-                self._touch(delivery)  # the caller's time begins now
+                self._say_in_progress([delivery])  # the caller's time begins now
             line = self._frame(delivery)
             delivery.message = None
             self._unwritten.append(delivery)
             lines.append(line)
             size += len(line)
         return b"".join(lines)
-
-    def _touch(self, delivery: Delivery) -> None:
-        task = self._loop.create_task(self._say_in_progress([delivery]))
-        task.add_done_callback(lambda done: done.exception())
 
     async def _sleep(self, at_most_s: float) -> bool:
         """Until there may be something to do; whether there is."""
@@ -280,15 +269,15 @@ class Session:
         rest_s = min(max(self._ack_wait_s / 3, 0.05), _LOOK_AFTER_S)
         while True:
             await asyncio.sleep(rest_s)
-            with contextlib.suppress(NatsError, OSError, GatewayError):
-                await self._say_in_progress(self._window.waiting())
+            with contextlib.suppress(LinkError):
+                self._say_in_progress(self._window.waiting())
                 if self._loop.time() - self._last_message > _LOOK_AFTER_S:
                     self._last_message = self._loop.time()
                     await self._look()
 
-    async def _say_in_progress(self, deliveries: list[Delivery]) -> None:
-        with contextlib.suppress(NatsError, OSError, GatewayError):
-            await self._answer(PROGRESS, deliveries)
+    def _say_in_progress(self, deliveries: list[Delivery]) -> None:
+        with contextlib.suppress(LinkError):
+            self._answer(PROGRESS, deliveries)
             now = self._loop.time()
             for delivery in deliveries:
                 delivery.taken = now
@@ -297,6 +286,6 @@ class Session:
         """A consumer that is gone delivers nothing, and does not say so."""
         try:
             await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
-        except JetStreamRefused as error:
-            if error.err_code in _GONE:
+        except ApiError as error:
+            if error.err in _GONE:
                 self.fail(error.description)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from millstream.gateway.core import Core
-from millstream.gateway.errors import GatewayError
+from millstream.gateway.errors import FAILURES
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for, succeed
 from millstream.gateway.v1.bodies import Fields, Unreadable
 from millstream.gateway.v1.documents import stream_document
@@ -54,7 +54,7 @@ class StreamRoutes:
                     self._rules.check_subject(subject)
                 config["subjects"] = subjects
             await link.api(f"STREAM.CREATE.{name}", config)
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, _CREATE_FAILED, error)
             return
         await succeed(exchange)
@@ -66,7 +66,7 @@ class StreamRoutes:
                 info["config"]["name"]: stream_document(info)
                 async for info in paged(link, "STREAM.LIST", "streams")
             }
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, _LIST_FAILED, error)
             return
         await succeed(exchange, streams=streams)
@@ -78,7 +78,7 @@ class StreamRoutes:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             info = await link.api(f"STREAM.INFO.{name}")
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Unable fetch stream {name} info", error)
             return
         await succeed(exchange, stream=stream_document(info))
@@ -90,7 +90,7 @@ class StreamRoutes:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             await link.api(f"STREAM.DELETE.{name}")
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to delete stream {name}", error)
             return
         await succeed(exchange)
@@ -114,7 +114,7 @@ class StreamRoutes:
             for subject in subjects:
                 self._rules.check_subject(subject)
             await self._update(exchange, core, name, {"subjects": subjects})
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to change stream {name} subjects", error)
             return
         await succeed(exchange)
@@ -132,7 +132,7 @@ class StreamRoutes:
         try:
             _check_limits("JSStreamLimits", limits)
             await self._update(exchange, core, name, limits)
-        except GatewayError as error:
+        except FAILURES as error:
             await refuse_for(exchange, core, f"Failed to change stream {name} limits", error)
             return
         await succeed(exchange)
@@ -152,7 +152,7 @@ class StreamRoutes:
         return None
 
 
-async def paged(link: Link, suffix: str, key: str) -> AsyncIterator[dict[str, Any]]:
+async def paged(link: CallerLink, suffix: str, key: str) -> AsyncIterator[dict[str, Any]]:
     """Everything of a list that JetStream hands out in pages."""
     offset = 0
     while True:

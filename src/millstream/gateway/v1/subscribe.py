@@ -14,9 +14,9 @@ from urllib.parse import parse_qs
 
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import envelope
-from millstream.gateway.errors import Conflict, GatewayError, NotFound, Overloaded
+from millstream.gateway.errors import FAILURES, Conflict, NotFound, Overloaded
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for
 from millstream.gateway.v1.board import Board
 from millstream.gateway.v1.delivery import Delivery, LineWriter
@@ -98,20 +98,20 @@ class SubscribeRoute:
                         await exchange.finish()
                         return
                     session = await self._define(link, board, stream, consumer, query, core, framing)
-                except GatewayError as error:
+                except FAILURES as error:
                     await refuse_for(exchange, core, _UNDEFINED, error)
                     return
                 try:
                     await self._serve(exchange, core, session, framing)
                 finally:
                     await session.close()
-                    await board.remove(session)  # now the next one may come
+                    board.remove(session)  # now the next one may come
         finally:
             self._open -= 1
 
     async def _define(
         self,
-        link: Link,
+        link: CallerLink,
         board: Board,
         stream: str,
         consumer: str,
@@ -130,17 +130,17 @@ class SubscribeRoute:
             frame=framing.frame,
             writes_whole=framing.writes_whole,
         )
-        await board.add(session)  # before there is interest: an ack may be quick
+        board.add(session)  # before there is interest: an ack may be quick
         try:
             await session.open()
         except BaseException:
             await session.close()
-            await board.remove(session)
+            board.remove(session)
             raise
         return session
 
     async def _check(
-        self, link: Link, board: Board, stream: str, consumer: str, query: _Query, *, patience_s: float
+        self, link: CallerLink, board: Board, stream: str, consumer: str, query: _Query, *, patience_s: float
     ) -> dict[str, Any]:
         """Return what is known of the consumer, or raise why it can not be read."""
         self._rules.check_subject(query.subject)
@@ -192,7 +192,7 @@ class SubscribeRoute:
             last.cancel()
 
 
-def board_of(link: Link) -> Board:
+def board_of(link: CallerLink) -> Board:
     """It lives as long as its link: links come and go with callers' credentials."""
     board = link.companions.get(_BOARD)
     if not isinstance(board, Board):
@@ -228,7 +228,7 @@ class _Framing:
 
 
 async def _info_when_free(
-    link: Link, board: Board, stream: str, consumer: str, query: _Query, patience_s: float
+    link: CallerLink, board: Board, stream: str, consumer: str, query: _Query, patience_s: float
 ) -> dict[str, Any]:
     """The consumer, if it may be read under these terms and nobody reads it."""
     loop = asyncio.get_running_loop()

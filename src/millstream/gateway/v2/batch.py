@@ -19,7 +19,6 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import BadRequest, BodyTooLarge, Disconnected, GatewayError, UnsupportedMedia
-from millstream.gateway.publisher import error_of
 from millstream.gateway.v2.calls import Call, Flow, Reply, cancelled
 from millstream.gateway.v2.message_headers import JsonHeaders, block, from_json, refuse_batches
 from millstream.gateway.v2.names import check_header_reach, check_reach, check_subject
@@ -117,8 +116,8 @@ async def publish_batch(call: Call) -> Reply:
     if query.subject is not None:
         check_subject(query.subject)
         check_reach(query.subject, call.settings)
-    publisher = await call.link.publisher().connect()
-    batch = _Batch(call, publisher, query)
+    call.link.out.check()
+    batch = _Batch(call, call.link.publisher, query)
     return Flow(NDJSON, batch.lines(), watch=False)
 
 
@@ -274,7 +273,7 @@ def _decoded(line: bytes) -> BatchLine | GatewayError:
 def _result(receipts: Receipts, place: int) -> BatchResult:
     error = receipts.errors.get(place)
     if error is not None:
-        return BatchResult(error=problem_of(error_of(error)))
+        return BatchResult(error=problem_of(error))
     origin = receipts.origins[place]
     return BatchResult(
         ok=True,

@@ -20,7 +20,7 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.core import Core
 from millstream.gateway.errors import BadRequest, Disconnected, NotAcceptable, UnsupportedMedia
 from millstream.gateway.exchange import Exchange, Receive, Send
-from millstream.gateway.link import Link
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.operations import JSON, Operation
 from millstream.gateway.v2.payload import to_json
 
@@ -177,7 +177,7 @@ class Call:
     """A call of `operation`, with the link to NATS that its credentials have."""
 
     def __init__(
-        self, operation: Operation, exchange: Exchange, core: Core, link: Link, path: Mapping[str, str]
+        self, operation: Operation, exchange: Exchange, core: Core, link: CallerLink, path: Mapping[str, str]
     ) -> None:
         self.operation = operation
         self.exchange = exchange

@@ -25,13 +25,14 @@ from collections import deque
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from millstream.gateway.errors import Conflict, JetStreamRefused, LinkDown, LinkError, Stopping
-from millstream.gateway.link import Link
+from millstream.gateway.errors import Conflict, Stopping
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back, has_deliveries_left
 from millstream.gateway.v2.streams import stream_of
 from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
+from millstream.link.errors import ApiError, LinkError, NotConnected
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
@@ -42,12 +43,12 @@ _LONGEST_WAIT_S: Final = 2.0
 _SECOND: Final = 1_000_000_000
 _MOST_REMEMBERED: Final = 65_536
 
-_sessions: Final[weakref.WeakKeyDictionary[Link, weakref.WeakSet[ConsumerSession]]] = (
+_sessions: Final[weakref.WeakKeyDictionary[CallerLink, weakref.WeakSet[ConsumerSession]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def settled(link: Link, subject: str, *, acked: bool) -> None:
+def settled(link: CallerLink, subject: str, *, acked: bool) -> None:
     """Messages that are dealt with need not be given back; sessions of other gateways find out by
     themselves."""
     delivery = read_ack_subject(subject)
@@ -56,7 +57,7 @@ def settled(link: Link, subject: str, *, acked: bool) -> None:
             session.settle(delivery, acked=acked)
 
 
-def progressed(link: Link, subject: str) -> None:
+def progressed(link: CallerLink, subject: str) -> None:
     """The time of a message starts anew."""
     delivery = read_ack_subject(subject)
     if delivery is not None:
@@ -96,7 +97,6 @@ class ConsumerSession:
     ) -> None:
         self._link = call.link
         self._core = call.core
-        self._options = call.settings.nats
         self._stream = stream_of(call)
         self._consumer = consumer_of(call)
         self._window = window
@@ -245,19 +245,19 @@ class ConsumerSession:
         loop = asyncio.get_running_loop()
         while self._inbox is None or self._generation != self._link.generation or not self._link.is_up:
             if self._link.is_closed:
-                raise LinkDown("the link to NATS is closed")
+                raise NotConnected("the link to NATS is closed")
             inbox, self._inbox = self._inbox, None
             if inbox is not None:
                 # What came over a connection that is gone is delivered again by the server, after ack_wait.
                 await self._give_back_unsent(await inbox.close())
             if self._link.is_up:
-                inbox = PullInbox(self._link, self._options, self._stream, self._consumer)
+                inbox = PullInbox(self._link, self._stream, self._consumer)
                 self._generation = self._link.generation
                 try:
-                    await inbox.open()
+                    inbox.open()
                     self._inbox = inbox
                     continue
-                except LinkDown:
+                except NotConnected:
                     pass
             if loop.time() >= deadline or self._core.stopping.is_set():
                 return None
@@ -276,12 +276,12 @@ class ConsumerSession:
         heartbeat_s = min(_HEARTBEAT_S, self._expires_s / 2)
         try:
             if self._alone:
-                await inbox.ask(1, expires_s=self._expires_s, heartbeat_s=heartbeat_s)
+                inbox.ask(1, expires_s=self._expires_s, heartbeat_s=heartbeat_s)
             else:
-                await inbox.ask(
+                inbox.ask(
                     room, most_bytes=self._most_bytes, expires_s=self._expires_s, heartbeat_s=heartbeat_s
                 )
-        except LinkDown:
+        except NotConnected:
             await self._pause()
 
     async def _look(self, inbox: PullInbox, now: float) -> None:
@@ -298,7 +298,7 @@ class ConsumerSession:
     async def _must_be_there(self) -> None:
         try:
             await self._link.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
-        except JetStreamRefused as error:
+        except ApiError as error:
             if error.code == 404:
                 raise
         except LinkError:

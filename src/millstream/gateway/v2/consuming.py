@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import msgspec
-from nats.errors import Error as NatsError
 
-from millstream.gateway.errors import BadRequest, Conflict, GatewayError, LinkDown, LinkTimeout, NoResponders
-from millstream.gateway.link import Link
+from millstream.gateway.error_map import text_of
+from millstream.gateway.errors import BadRequest, Conflict
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.ack_ids import EXAMPLE, ack_subject
 from millstream.gateway.v2.calls import Call, Flow, Headers, Reply, answer, begun
 from millstream.gateway.v2.consumer_session import AckWait, OnDisconnect, progressed, settled
@@ -24,6 +24,7 @@ from millstream.gateway.v2.operations import JSON, Section, Tag, json_answer, js
 from millstream.gateway.v2.payload import DeliveredMessage, PayloadForm, delivered_message, encode
 from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back
 from millstream.gateway.v2.streams import stream_of
+from millstream.link.errors import ConnectionLost, LinkError, NoResponders, RequestTimeout
 
 section: Final = Section(Tag.CONSUMING)
 
@@ -115,7 +116,7 @@ class AckResults(msgspec.Struct):
 
 
 def message_of(taken: Taken, form: PayloadForm) -> DeliveredMessage:
-    return delivered_message(taken.delivery, taken.subject, to_json(taken.headers.items()), taken.body, form)
+    return delivered_message(taken.delivery, taken.subject, to_json(taken.headers), taken.body, form)
 
 
 @section.post(
@@ -130,7 +131,7 @@ async def fetch(call: Call) -> Reply:
     and goes on as others come, so nothing waits in the gateway: what was sent to a caller that goes away
     before the end is delivered again after `ack_wait`, or with `"on_disconnect":"nak"` at once."""
     fetching = _Fetching(call, await call.json(Fetch))
-    await fetching.open()
+    fetching.open()
     try:
         await call.while_there(fetching.begin())
     except BaseException:
@@ -145,7 +146,7 @@ class _Fetching:
     def __init__(self, call: Call, wanted: Fetch) -> None:
         self._call = call
         self._wanted = wanted
-        self._inbox = PullInbox(call.link, call.settings.nats, stream_of(call), consumer_of(call))
+        self._inbox = PullInbox(call.link, stream_of(call), consumer_of(call))
         self._most_bytes = wanted.max_bytes or 8 * 1024 * 1024
         self._loop = asyncio.get_running_loop()
         wait_s = call.settings.nats.link.request_timeout_s if wanted.no_wait else wanted.expires
@@ -156,8 +157,8 @@ class _Fetching:
         self._is_last = False  # the piece that is being sent ends the answer
         self._is_whole = False  # the answer was sent to its end
 
-    async def open(self) -> None:
-        await self._inbox.open()
+    def open(self) -> None:
+        self._inbox.open()
 
     async def begin(self) -> None:
         """Ask, and wait for messages; raise the reason if there are none."""
@@ -166,7 +167,7 @@ class _Fetching:
             call = self._call
             info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
             self._ack_wait = AckWait(info["config"])
-        await self._inbox.ask(
+        self._inbox.ask(
             wanted.batch,
             most_bytes=self._most_bytes,
             expires_s=0 if wanted.no_wait else wanted.expires,
@@ -175,7 +176,7 @@ class _Fetching:
         while not self._unsent and self._may_come:
             await self._wait(self._deadline)
             if not self._call.link.is_up:
-                raise LinkDown("the connection to NATS was lost")
+                raise ConnectionLost("the connection to NATS was lost")
         breath = min(self._deadline, self._loop.time() + _BREATH_S)
         while self._may_come and self._loop.time() < breath:
             await self._wait(breath)
@@ -202,7 +203,7 @@ class _Fetching:
             if info["config"].get("deliver_subject"):
                 raise Conflict("this is a push consumer; messages are taken from pull consumers")
             if outcome is Outcome.LOST:
-                raise LinkTimeout("the consumer does not answer")
+                raise RequestTimeout("the consumer does not answer")
 
     # -- the answer -----------------------------------------------------------------------------------
 
@@ -279,14 +280,16 @@ async def acknowledge(call: Call) -> Reply:
 
 
 async def acknowledge_all(
-    link: Link, stream: str, consumer: str, items: list[AckItem], timeout_s: float
+    link: CallerLink, stream: str, consumer: str, items: list[AckItem], timeout_s: float
 ) -> list[AckResult]:
     """The result for each; `timeout_s` 0 does not wait for confirmations."""
     results = await asyncio.gather(*(_acknowledge(link, stream, consumer, item, timeout_s) for item in items))
     return list(results)
 
 
-async def _acknowledge(link: Link, stream: str, consumer: str, item: AckItem, timeout_s: float) -> AckResult:
+async def _acknowledge(
+    link: CallerLink, stream: str, consumer: str, item: AckItem, timeout_s: float
+) -> AckResult:
     try:
         subject = ack_subject(stream, consumer, item.ack_id)
         payload = ack_payload(item)
@@ -294,15 +297,15 @@ async def _acknowledge(link: Link, stream: str, consumer: str, item: AckItem, ti
         return AckResult(item.ack_id, False, AckStatus.REFUSED, str(error))
     try:
         if timeout_s:
-            await link.request(subject, payload, timeout=timeout_s)
+            await link.request(subject, payload, timeout_s=timeout_s)
         else:
-            await link.nats.publish(subject, payload)
+            link.publish(subject, payload)
     except NoResponders:
         return AckResult(item.ack_id, False, AckStatus.GONE, "there is no such consumer")
-    except LinkTimeout:
+    except RequestTimeout:
         return AckResult(item.ack_id, False, AckStatus.UNANSWERED, "the consumer did not confirm in time")
-    except (GatewayError, NatsError) as error:
-        return AckResult(item.ack_id, False, AckStatus.FAILED, str(error))
+    except LinkError as error:
+        return AckResult(item.ack_id, False, AckStatus.FAILED, text_of(error))
     if item.op is AckKind.PROGRESS:
         progressed(link, subject)
     else:

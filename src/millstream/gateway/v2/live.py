@@ -20,20 +20,11 @@ from millstream.client import (
     ClientError,
     OrderedConsumer,
     OrderedMessage,
-    RequestRefused,
     ServerUnavailable,
     StartAt,
     StreamChanged,
 )
-from millstream.gateway.errors import (
-    BadRequest,
-    Conflict,
-    GatewayError,
-    JetStreamRefused,
-    LinkDown,
-    LinkError,
-    Stopping,
-)
+from millstream.gateway.errors import FAILURES, BadRequest, Conflict, Stopping
 from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.consuming import message_of
@@ -45,16 +36,14 @@ from millstream.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Ta
 from millstream.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
 from millstream.gateway.v2.streams import stream_of
 from millstream.golang.time import TimeError, format_time, parse_time
-from millstream.jsapi.errors import Err
+from millstream.link.errors import LinkError, NotConnected
 
 section: Final = Section(Tag.CONSUMING)
 
 _AT_ONCE: Final = 256  # messages in one write
 _STOP_LOOK_S: Final = 1.0
-_RETRY_S: Final = 0.5
 _HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is missed after two and a half
 _MICROSECOND: Final = 1_000
-_NO_ROOM: Final = Err.MAXIMUM_CONSUMERS_REACHED.value[1]
 
 
 class From(StrEnum):
@@ -182,7 +171,7 @@ async def _consumer_flow(
                 delivered.inc(len(taken))
             elif framing.ping_s:
                 yield framing.ping()
-    except GatewayError as error:
+    except FAILURES as error:
         yield framing.ending(error)
     finally:
         await session.close()
@@ -207,99 +196,48 @@ async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerat
             else:
                 continue
             said = loop.time()
-    except GatewayError as error:
+    except FAILURES as error:
         yield framing.ending(error)
     finally:
         await reading.close()
 
 
 class _Reading:
-    """An ordered consumer on the link's connection of the moment; after a loss, another one that goes on
-    behind."""
+    """An ordered consumer, whose messages are made ready for the answer."""
 
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
-        self._link = call.link
-        self._domain = call.settings.nats.link.domain
-        self._buffer_bytes = call.settings.limits.stream_buffer or 256 * 1024
-        self._stream = stream_of(call)
-        self._subjects = subjects or [">"]
-        self._start = start
         self._form = form
-        self._created = ""
-        self._seen = 0
-        self._generation = 0
-        self._consumer: OrderedConsumer | None = None
-
-    async def open(self) -> None:
-        """Begin; what is wrong is raised as the gateway's errors."""
-        info = await self._link.api(f"STREAM.INFO.{self._stream}")
-        last = info["state"]["last_seq"]
-        if not self._created:
-            self._created = info["created"]
-            if self._start is StartAt.NEW:
-                self._start = StartAt.by_sequence(last + 1)  # the same wherever it goes on
-        elif info["created"] != self._created:
-            raise Conflict("the stream was deleted and made anew while it was read")
-        elif last < self._seen:
-            raise Conflict("the stream lost messages that were read already")
-        start = StartAt.by_sequence(self._seen + 1) if self._seen else self._start
-        self._generation = self._link.generation
-        client = Client(self._link.nats, domain=self._domain)
         try:
-            self._consumer = client.ordered(
-                self._stream,
-                subjects=self._subjects,
+            self._consumer: OrderedConsumer = Client(
+                call.link, domain=call.settings.nats.link.domain
+            ).ordered(
+                stream_of(call),
+                subjects=subjects or [">"],
                 start=start,
                 heartbeat_s=_HEARTBEAT_S,
                 buffer_messages=_AT_ONCE * 16,
-                buffer_bytes=self._buffer_bytes,
+                buffer_bytes=call.settings.limits.stream_buffer or 256 * 1024,
             )
+        except ClientError as error:
+            raise _error_of(error) from error
+
+    async def open(self) -> None:
+        """Begin; what is wrong is raised as the gateway's errors."""
+        try:
             await self._consumer.open()
         except ClientError as error:
-            self._consumer = None
             raise _error_of(error) from error
-        except BaseException:
-            self._consumer = None
-            raise
 
     async def take(self, timeout_s: float) -> list[Message]:
         """Some messages, or none if none came in time."""
-        if self._consumer is not None and self._generation != self._link.generation:
-            await self.close()
-        if self._consumer is None and not await self._again(timeout_s):
-            return []
-        assert self._consumer is not None
         try:
             async with asyncio.timeout(timeout_s):
                 messages = await self._consumer.take(_AT_ONCE)
         except TimeoutError:
             return []
-        except ClientClosed:
-            await self.close()
-            return []
         except ClientError as error:
-            reason = _error_of(error)
-            if not _may_pass(reason):
-                raise reason from error
-            await self.close()
-            return []
-        if not messages:
-            await self.close()
-            return []
-        self._seen = messages[-1].stream_seq
+            raise _error_of(error) from error
         return [self._message(message) for message in messages]
-
-    async def _again(self, timeout_s: float) -> bool:
-        if self._link.is_closed:
-            raise LinkDown("the link to NATS is closed")
-        try:
-            await self.open()
-        except GatewayError as error:
-            if not _may_pass(error):
-                raise
-            await asyncio.sleep(min(timeout_s, _RETRY_S))
-            return False
-        return True
 
     def _message(self, message: OrderedMessage) -> Message:
         made = Message(
@@ -307,33 +245,23 @@ class _Reading:
             message.stream_seq,
             message.subject,
             format_time(message.timestamp_ns),
-            to_json(message.headers.items()),
+            to_json(message.headers.items()) if message.headers else {},
         )
         fill_body(made, message.data, self._form)
         return made
 
     async def close(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.close()
+        await self._consumer.close()
 
 
-def _may_pass(error: GatewayError) -> bool:
-    """Whether to try again: no connection, or no room for a consumer yet beside those of the last connection,
-    which the server keeps for a while."""
-    if isinstance(error, JetStreamRefused):
-        return error.err_code == _NO_ROOM or error.code >= 500
-    return isinstance(error, LinkError)
-
-
-def _error_of(error: ClientError) -> GatewayError:
-    match error:
-        case RequestRefused():
-            return JetStreamRefused(error.status, error.code, error.description)
-        case StreamChanged():
-            return Conflict(str(error))
-        case ServerUnavailable() | ClientClosed():
-            return LinkDown(str(error))
+def _error_of(error: ClientError) -> Exception:
+    """What went wrong between the gateway and NATS, if that is what the client tells; else its own words."""
+    if isinstance(error.__cause__, LinkError):
+        return error.__cause__
+    if isinstance(error, StreamChanged):
+        return Conflict(str(error))
+    if isinstance(error, ClientClosed | ServerUnavailable):
+        return NotConnected(str(error))
     return BadRequest(str(error))
 
 

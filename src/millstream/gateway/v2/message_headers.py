@@ -7,7 +7,7 @@ they are.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.names import check_header_name, check_header_value
@@ -19,24 +19,12 @@ JsonHeaders = dict[str, str | list[str]]
 FREE_PREFIX: Final = "millstream-header-"
 _OWN_PREFIX: Final = "nats-"
 _RAW_PREFIXES: Final = (_OWN_PREFIX.encode(), FREE_PREFIX.encode())
-_STATUS_LINE: Final = b"NATS/1.0"
 _SPELLING: Final = {
     value.lower(): value
     for name, value in vars(jetstream).items()
     if name.isupper() and isinstance(value, str) and value.startswith("Nats-")
 }
 _BATCH: Final = jetstream.BATCH_PREFIX.lower()
-
-
-class HeaderPairs(dict[str, str]):
-    """Headers for nats-py, which writes what `items` gives: a name may come more than once."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        super().__init__(pairs)
-        self._pairs = pairs
-
-    def items(self) -> Any:
-        return self._pairs
 
 
 def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
@@ -95,16 +83,6 @@ def block(pairs: Pairs) -> bytes:
         return b""
     lines = "".join(f"{name}: {value}\r\n" for name, value in pairs)
     return b"NATS/1.0\r\n%b\r\n" % lines.encode(errors="surrogatepass")
-
-
-def from_block(block: bytes) -> Pairs:
-    """The headers in the block that NATS stores with a message."""
-    found: Pairs = []
-    for line in block.split(b"\r\n"):
-        name, colon, value = line.partition(b":")
-        if colon and not line.startswith(_STATUS_LINE):
-            found.append((_text(name), _text(value).strip()))
-    return found
 
 
 def refuse_batches(pairs: Pairs) -> None:

@@ -7,22 +7,22 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from millstream.gateway.errors import BadRequest, JetStreamRefused
+from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, nothing
-from millstream.gateway.v2.message_headers import Pairs, from_block, to_http, to_json
+from millstream.gateway.v2.message_headers import Pairs, to_http, to_json
 from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import BYTES, JSON, Answer, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Message, PayloadForm, stored_message
 from millstream.gateway.v2.streams import Filter, stream_of
 from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
+from millstream.link.headers import read_headers
 
 section: Final = Section(Tag.READING)
 
 _MOST_MESSAGES: Final = 1000
 _MOST_BYTES: Final = 4 * 1024 * 1024
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
-_DELETE_FAILED: Final = Err.STREAM_MESSAGE_DELETE_FAILED.value[1]
 _BIGGEST: Final = 2**63 - 1
 
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=_BIGGEST, description="a stream sequence")]
@@ -73,7 +73,7 @@ class Stored(msgspec.Struct):
 
     @property
     def headers(self) -> Pairs:
-        return from_block(base64.b64decode(self.hdrs)) if self.hdrs else []
+        return read_headers(base64.b64decode(self.hdrs)) if self.hdrs else []
 
     @property
     def body(self) -> bytes:
@@ -151,8 +151,8 @@ async def delete_message(call: Call) -> Reply:
     stream = stream_of(call)
     try:
         await call.link.api(f"STREAM.MSG.DELETE.{stream}", request)
-    except JetStreamRefused as error:
-        if error.err_code == _DELETE_FAILED:
+    except ApiError as error:
+        if error.err is Err.STREAM_MESSAGE_DELETE_FAILED:
             await read_stored(call, stream, {"seq": request["seq"]})  # says so if it is not there
         raise
     return nothing()
@@ -208,8 +208,8 @@ async def list_messages(call: Call) -> Reply:
     while True:
         try:
             stored = await read_stored(call, stream, request)
-        except JetStreamRefused as error:
-            if error.err_code != _NO_MESSAGE:
+        except ApiError as error:
+            if error.err is not Err.NO_MESSAGE_FOUND:
                 raise
             return answer(MessagePage(messages))
         if len(messages) == query.limit or (messages and size + len(stored.data) > _MOST_BYTES):

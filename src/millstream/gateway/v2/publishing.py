@@ -6,22 +6,19 @@ request says otherwise: the media type of the envelope, or `encoding=base64`.
 
 from __future__ import annotations
 
+import contextlib
 from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
-from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError
 
-from millstream.gateway.errors import BadRequest, LinkDown, NoResponders, PayloadTooLarge
-from millstream.gateway.frames import check_frame
-from millstream.gateway.link import Link, PubAck
-from millstream.gateway.undisturbed import undisturbed
+from millstream.gateway.errors import BadRequest
+from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
 from millstream.gateway.v2.media_types import passive_type
 from millstream.gateway.v2.message_headers import (
-    HeaderPairs,
     Pairs,
+    block,
     from_http,
     from_json,
     refuse_batches,
@@ -31,11 +28,14 @@ from millstream.gateway.v2.names import check_header_reach, check_reach, check_s
 from millstream.gateway.v2.operations import ANY, BYTES, Answer, Body, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Outgoing, decode_base64
 from millstream.jsapi import headers as jetstream
+from millstream.link.errors import NoResponders, RequestTimeout
+from millstream.link.publishing import PubAck
 
 section: Final = Section(Tag.PUBLISHING)
 
 ENVELOPE: Final = "application/vnd.millstream.message+json"
 _LONGEST_S: Final = 300
+_PATIENCE_S: Final = 2.0  # for the server to say that it has a message that is not stored
 
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST_S, description="how many seconds to wait")]
 
@@ -67,16 +67,6 @@ class RequestQuery(msgspec.Struct, frozen=True):
     timeout: Timeout | None = None
 
 
-class Published(msgspec.Struct, omit_defaults=True):
-    """Where the message is stored."""
-
-    stream: str
-    seq: int
-    duplicate: bool = False  # it was there already, by its Nats-Msg-Id
-    domain: str = ""
-    val: str = ""  # of a counter
-
-
 _HEADERS: Final = {
     "Idempotency-Key": "the same as `Nats-Msg-Id`: a second message with it is stored only once",
     "Nats-Msg-Id": "identifies the message within the duplicate window of the stream",
@@ -100,7 +90,7 @@ _BODY: Final = Body(
     headers=_HEADERS,
     body=_BODY,
     answers=(
-        json_answer(200, "it is stored: the PubAck", Published),
+        json_answer(200, "it is stored: the PubAck", PubAck),
         Answer(202, "it was sent to whoever listens (`ack=none`)"),
     ),
     problems=(404, 409, 412, 422),
@@ -116,13 +106,11 @@ async def publish(call: Call) -> Reply:
         await send(call.link, subject, body, headers)
         return Whole(202)
     try:
-        ack: PubAck = await call.link.publish(
-            subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0
-        )
+        ack = await call.link.store(subject, body, block(headers), query.timeout or 0)
     except NoResponders:
         raise NoResponders(f"no stream stores {subject}") from None
     call.core.published_v2.inc()
-    return answer(Published(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val))
+    return answer(ack)
 
 
 @section.post(
@@ -145,16 +133,16 @@ async def request(call: Call) -> Reply:
     browsers would run or render it: HTML, for example, is told as `Millstream-Header-Content-Type`."""
     query: RequestQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
-    work = call.link.request(subject, body, HeaderPairs(headers) if headers else None, query.timeout or 0)
+    work = call.link.request(subject, body, headers, query.timeout)
     try:
         message = await call.while_there(work)
     except NoResponders:
         raise NoResponders(f"nobody listens on {subject}") from None
-    told = dict(message.headers or {})
+    told = message.headers
     media_type = passive_type(told.get("Content-Type", BYTES))
     if media_type == told.get("Content-Type"):
         del told["Content-Type"]
-    return Whole(200, message.data, media_type, to_http(told.items()))
+    return Whole(200, message.payload, media_type, to_http(told.items()))
 
 
 async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
@@ -181,14 +169,8 @@ async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
     return subject, body, headers
 
 
-async def send(link: Link, subject: str, body: bytes, headers: Pairs) -> None:
+async def send(link: CallerLink, subject: str, body: bytes, headers: Pairs) -> None:
     """Publish without an answer."""
-    pairs = HeaderPairs(headers) if headers else None
-    check_frame(subject, len(body), pairs, link.nats.max_payload)
-    try:
-        await link.nats.publish(subject, body, headers=pairs)
-        await undisturbed(link.nats.flush())
-    except MaxPayloadError:
-        raise PayloadTooLarge from None
-    except NatsError as error:
-        raise LinkDown(f"{error}") from None
+    link.publish(subject, body, headers=headers)
+    with contextlib.suppress(RequestTimeout):
+        await link.flush(_PATIENCE_S)

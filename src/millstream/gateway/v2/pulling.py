@@ -22,18 +22,18 @@ from enum import Enum, auto
 from typing import Any, Final
 
 import msgspec
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
 
-from millstream.gateway.errors import Conflict, GatewayError, LinkDown, NotFound
-from millstream.gateway.link import Link
-from millstream.gateway.settings import Nats
-from millstream.gateway.undisturbed import undisturbed
+from millstream.gateway.errors import Conflict, GatewayError, NotFound
+from millstream.gateway.link import CallerLink
 from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
+from millstream.link.deliveries import Message
+from millstream.link.errors import LinkError
+from millstream.link.headers import read_headers
+from millstream.link.subscriptions import Subscription
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
+_PATIENCE_S: Final = 2.0  # for the server to answer a PING
 _NOT_NOW: Final = ("leadership change", "server shutdown", "exceeded maxwaiting")
 
 
@@ -52,16 +52,16 @@ class Taken(msgspec.Struct, frozen=True):
     delivery: AckSubject
     reply: str  # where it is acknowledged
     subject: str
-    headers: dict[str, str]
+    headers: list[tuple[str, str]]
     body: bytes
 
 
 class PullInbox:
-    """Where the messages of a consumer arrive, on the link's connection of the moment."""
+    """Where the messages of a consumer arrive."""
 
-    def __init__(self, link: Link, options: Nats, stream: str, consumer: str) -> None:
+    def __init__(self, link: CallerLink, stream: str, consumer: str) -> None:
         self._link = link
-        self._ask_subject = f"{options.link.api}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._ask_subject = f"{link.options.api}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = ""
         self._subscription: Subscription | None = None
         self._buffer: deque[Taken] = deque()
@@ -72,18 +72,13 @@ class PullInbox:
 
     # -- asking ---------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Subscribe; LinkDown if there is no connection."""
-        nats = self._link.nats
-        self._inbox = nats.new_inbox()
-        try:
-            self._subscription = await nats.subscribe(
-                self._inbox, cb=self._take, pending_msgs_limit=0, pending_bytes_limit=0
-            )
-        except NatsError as error:
-            raise LinkDown(str(error)) from None
+    def open(self) -> None:
+        """Subscribe; NotConnected if there is no connection."""
+        self._link.out.check()
+        self._inbox = self._link.new_inbox()
+        self._subscription = self._link.subscribe(self._inbox, deliver=self._take)
 
-    async def ask(
+    def ask(
         self,
         count: int,
         *,
@@ -92,7 +87,7 @@ class PullInbox:
         heartbeat_s: float = 0,
         no_wait: bool = False,
     ) -> None:
-        """Ask for `count` messages; the request before this one must have ended."""
+        """Ask for `count` messages; the request before must have ended.  NotConnected if it is not sent."""
         request: dict[str, Any] = {"batch": count}
         if most_bytes:
             request["max_bytes"] = most_bytes
@@ -105,10 +100,7 @@ class PullInbox:
         self.expected = count
         self._ended = None
         self.heard = asyncio.get_running_loop().time()
-        try:
-            await self._link.nats.publish(self._ask_subject, msgspec.json.encode(request), reply=self._inbox)
-        except NatsError as error:
-            raise LinkDown(str(error)) from None
+        self._link.publish(self._ask_subject, msgspec.json.encode(request), reply=self._inbox)
 
     # -- taking ---------------------------------------------------------------------------------------
 
@@ -142,33 +134,31 @@ class PullInbox:
                 await self._awake.wait()
         self._awake.clear()
 
-    async def _take(self, message: Msg) -> None:
+    def _take(self, messages: list[Message]) -> None:
         self.heard = asyncio.get_running_loop().time()
-        delivery = read_ack_subject(message.reply) if message.reply else None
-        if delivery is not None:
-            self.expected -= 1
-            self._buffer.append(
-                Taken(delivery, message.reply, message.subject, message.headers or {}, message.data)
-            )
-        elif message.headers is not None and "Status" in message.headers:
-            self._status(message.headers["Status"], message.headers.get("Description", ""))
-        else:
-            return  # sent to the inbox by somebody else
+        for message in messages:
+            delivery = read_ack_subject(message.reply) if message.reply else None
+            if delivery is not None:
+                self.expected -= 1
+                headers = read_headers(message.block) if message.block else []
+                self._buffer.append(Taken(delivery, message.reply, message.subject, headers, message.payload))
+            elif message.status:  # all else was sent to the inbox by somebody else
+                self._status(message.status, message.description)
         self._awake.set()
 
-    def _status(self, status: str, description: str) -> None:
+    def _status(self, status: int, description: str) -> None:
         said = description.lower()
-        if status == "100":
+        if status == 100:
             return
-        if status in ("404", "408") or (status == "409" and said.startswith("batch completed")):
+        if status in (404, 408) or (status == 409 and said.startswith("batch completed")):
             self._ended = Outcome.ENDED
-        elif status == "409" and said.startswith(_NOT_NOW):
+        elif status == 409 and said.startswith(_NOT_NOW):
             self._ended = Outcome.NOT_NOW
-        elif status == "503":
+        elif status == 503:
             self._ended = Outcome.LOST
-        elif status == "409" and said.startswith("message size exceeds maxbytes"):
+        elif status == 409 and said.startswith("message size exceeds maxbytes"):
             self._ended = Outcome.TOO_BIG
-        elif status == "409" and said.startswith("consumer deleted"):
+        elif status == 409 and said.startswith("consumer deleted"):
             self._ended = NotFound("the consumer was deleted")
         else:
             self._ended = Conflict(f"the consumer says: {description or status}")
@@ -179,7 +169,7 @@ class PullInbox:
         """Unsubscribe, and return what came and nobody took: also what was on its way."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            await undisturbed(subscription.drain())
+            await subscription.drain(_PATIENCE_S)
         self.expected = 0
         return self.take(len(self._buffer))
 
@@ -191,13 +181,12 @@ def has_deliveries_left(taken: Taken, max_deliver: int) -> bool:
     return max_deliver < 0 or taken.delivery.delivered + 1 < max_deliver
 
 
-async def give_back(link: Link, replies: list[str]) -> None:
+async def give_back(link: CallerLink, replies: list[str]) -> None:
     """Have messages delivered again, to whoever asks next.  Without a connection, that comes with
     ack_wait."""
     if not replies:
         return
-    with contextlib.suppress(NatsError, OSError, GatewayError):
-        nats = link.nats
+    with contextlib.suppress(LinkError):
         for reply in replies:
-            await nats.publish(reply, _NAK)
-        await undisturbed(nats.flush())
+            link.publish(reply, _NAK)
+        await link.flush(_PATIENCE_S)

@@ -17,9 +17,8 @@ from urllib.parse import unquote
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import PROBLEM_TYPE, problem
 from millstream.gateway.errors import (
+    FAILURES,
     BadRequest,
-    GatewayError,
-    JetStreamRefused,
     MethodNotAllowed,
     NotFound,
     Overloaded,
@@ -31,6 +30,7 @@ from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.operations import Operation, Tag
 from millstream.gateway.v2.problems import outcome_of
 from millstream.gateway.v2.sections import SECTIONS
+from millstream.link.errors import ApiError
 
 _REST: Final = "subject"  # a parameter of this name is everything that follows
 _SOCKET: Final = "WEBSOCKET"
@@ -122,9 +122,9 @@ class Routes:
                     await self._serve(operation, exchange, named)
             else:
                 await self._serve(operation, exchange, named)
-        except GatewayError as error:
+        except FAILURES as error:
             socket = scope["type"] == "websocket"
-            if exchange.status or (not socket and not isinstance(error, JetStreamRefused)):
+            if exchange.status or (not socket and not isinstance(error, ApiError)):
                 raise
             await self._refuse(exchange, error, socket)
 
@@ -150,7 +150,7 @@ class Routes:
             self._open -= 1
             gauge.dec()
 
-    async def _refuse(self, exchange: Exchange, error: GatewayError, socket: bool) -> None:
+    async def _refuse(self, exchange: Exchange, error: Exception, socket: bool) -> None:
         outcome = outcome_of(error)
         body = problem(exchange.request_id, outcome, exchange.scope["path"])
         if not socket:

@@ -21,7 +21,7 @@ from typing import Annotated, Final
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
-from millstream.gateway.errors import Disconnected, GatewayError, Stopping
+from millstream.gateway.errors import FAILURES, Disconnected, Stopping
 from millstream.gateway.exchange import Receive, Send
 from millstream.gateway.v2.calls import Call, Reply, cancelled
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
@@ -141,7 +141,7 @@ class SocketReply:
                 task.result()
         except OSError:
             pass  # uvicorn's word for a reader that is gone
-        except GatewayError as error:
+        except FAILURES as error:
             if not isinstance(error, Disconnected):
                 await self._farewell(send, error)
         finally:
@@ -167,7 +167,7 @@ class SocketReply:
         async with self._sending:
             await send({"type": "websocket.send", "text": text.decode()})
 
-    async def _farewell(self, send: Send, error: GatewayError) -> None:
+    async def _farewell(self, send: Send, error: Exception) -> None:
         problem = problem_of(error)
         code = _GOING_AWAY if isinstance(error, Stopping) else _CLOSE_CODES + problem.status
         with contextlib.suppress(Exception):  # the other side may be gone already
