@@ -470,7 +470,7 @@ class AccountJetStream:
             stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
-        """Bytes of all streams.  What no commit has ended for may be left out."""
+        """Return the bytes of all streams; uncommitted ones may be missing."""
         return self.usage[storage].bytes
 
     def limit(self, storage: StorageType) -> int:
@@ -502,7 +502,7 @@ class AccountJetStream:
         return self.resources.staged.of_account(self.name, storage)
 
     def check_server_room(self, stream: Stream) -> None:
-        """Refuse to store anything if the server can not."""
+        """Raise ApiError if the server has no room at all."""
         stream.count_as(stream.bytes())
         if self.resources.exhausted(stream.config.storage):
             raise ApiError(Err.INSUFFICIENT_RESOURCES)

@@ -96,7 +96,7 @@ class _Running(WorkerJob):
         return self.commit.parts[0][1].size if self.commit.parts else 0
 
     def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         try:
             return self.commit.begin_journaled(batch, self.journal_key, device)
         except StoreError:
@@ -174,7 +174,7 @@ class Committer:
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
-        """The stream has something to commit, or answers that wait for a commit."""
+        """Schedule a commit of a stream that has something to commit, or acks that wait for one."""
         self._dirty.add(stream, self._world.publisher)
         if not self._planned:
             self._planned = True
@@ -222,7 +222,7 @@ class Committer:
             running.finish()
 
     def forget(self, stream: Committing) -> None:
-        """Nothing of this stream is to be written any more; returns when nothing is."""
+        """Stop writing this stream; return when nothing is being written."""
         self._dirty.discard(stream)
         self._waiting.discard(stream)
         self._vouched.pop(stream, None)
@@ -337,7 +337,7 @@ class Committer:
             self.dirty(stream)
 
     def _hand_over(self, stream: Committing, commit: Commit, publisher: int) -> None:
-        """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
+        """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
         try:
             overdue = stream in self._overdue
             sync = stream.sync or overdue

@@ -127,5 +127,5 @@ class Resources:
         return self.left(storage) < 0
 
     def left(self, storage: StorageType) -> int:
-        """Bytes that can still be stored; below 0 if there are too many already."""
+        """Return the bytes that can still be stored; negative if the limit is exceeded."""
         return self.usage[storage].left()

@@ -216,7 +216,7 @@ class Stream(StreamCommits):
         self.inflows.stop()
 
     def abandon(self) -> None:
-        """The stream is gone: whoever waits for it learns that."""
+        """Pass the deletion of the stream as an error to callbacks that wait."""
         self.tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:

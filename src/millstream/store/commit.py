@@ -56,7 +56,7 @@ class Overwrite(msgspec.Struct):
 
 
 class Work:
-    """What a commit has to do, besides the records that gathered."""
+    """The work of a commit besides the collected records."""
 
     def __init__(
         self,

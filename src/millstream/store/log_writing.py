@@ -157,7 +157,7 @@ class LogWriting(LogReading):
 
     @property
     def uncommitted(self) -> bool:
-        """There is something for the next commit."""
+        """Return True if there is something for the next commit."""
         return self.has_uncommitted()
 
     def has_uncommitted(self) -> bool:
@@ -234,7 +234,7 @@ class LogWriting(LogReading):
         return self._commit
 
     def _changed(self) -> list[Segment]:
-        """Segments with something to write: always the last ones."""
+        """Return the segments with bytes to write; these are always the last ones."""
         at = len(self.segments)
         while at > 0:
             segment = self.segments[at - 1]

@@ -41,7 +41,7 @@ class JetStreamApi:
 
     @property
     def where(self) -> str:
-        """What people know the server by."""
+        """Return the address of the server, for messages."""
         return self.link.where or "a server that is gone"
 
     @contextmanager
@@ -157,7 +157,7 @@ class JetStreamApi:
         await self.ask(f"CONSUMER.RESET.{stream}.{name}", {"seq": seq})
 
     def next_subject(self, stream: str, name: str) -> str:
-        """Where to ask for messages of a pull consumer."""
+        """Return the subject for requests to a pull consumer."""
         return f"{self.link.options.api}.CONSUMER.MSG.NEXT.{stream}.{name}"
 
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:

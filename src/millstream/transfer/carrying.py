@@ -86,7 +86,7 @@ async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, origi
 async def _deliver(
     target: JetStreamApi, stream: str, config: Json, count: int, pending: frozenset[int] | None
 ) -> dict[int, str]:
-    """Pull the next `count` messages; acknowledge those not in `pending`, or none at all."""
+    """Pull the next `count` messages; acknowledge those not in `pending`, or none if it is None."""
     kept: dict[int, str] = {}
     name = config.get("name") or config["durable_name"]
     largest = min(_AT_ONCE, int(config.get("max_batch") or _AT_ONCE))

@@ -224,7 +224,7 @@ class Consumer:
         self.rest()
 
     def delivered(self, now: int) -> None:
-        """The feed sent something."""
+        """Update the state after the feed sent messages."""
         self.last_delivery_ns = now
         self.keeper.touch()
         if self.delivery.settles:
@@ -253,13 +253,13 @@ class Consumer:
             self.unblock()
 
     def lost(self, sseqs: set[int]) -> None:
-        """These are not there any more, and nobody needs to be told."""
+        """Settle messages that no longer exist, without advisories."""
         for sseq in sseqs:
             if self.ledger.remove(sseq):
                 self.last_ack_ns = self.world.steady_ns()
 
     def purged(self, sseq: int) -> Pieces[None]:
-        """Nothing below `sseq` is there any more, and nobody needs to be told."""
+        """Settle everything below `sseq` after a purge, without advisories."""
         ledger, resets, pending = self.ledger, self.ledger.resets, len(self.ledger.pending)
         ledger.begin_skip(sseq)
         self.feed.skip_to(sseq)

@@ -40,7 +40,7 @@ class Expiry:
             self._timer = None
 
     def plan(self) -> None:
-        """Something was delivered, or put off."""
+        """Set the timer after a delivery or a delayed nak."""
         if self._expiring:
             return  # it is planned for when all is looked at
         if self._timer is not None and not self._ledger.backoff and not self._ledger.has_delayed():
@@ -55,7 +55,7 @@ class Expiry:
         self._timer = world.call_later(delay_s, self._expire)
 
     def plan_again(self) -> None:
-        """Messages wait longer or shorter than they did."""
+        """Recompute the timer after the waiting times changed."""
         self.stop()
         slices.begin(self._consumer.world, "planning redeliveries", self._plan_all())
         self.plan()

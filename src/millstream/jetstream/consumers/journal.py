@@ -78,7 +78,7 @@ class _Known:
 
 
 class Journal(Committing):
-    """Of all consumers of one stream.  Opening it reads the log's folder; ``recover`` reads its entries."""
+    """The journal of one stream's consumers.  Opening it reads the folder; ``recover`` reads the entries."""
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ class Keeper:
             self._later(self)
 
     def write(self) -> None:
-        """Tell everything that is new."""
+        """Record all changes."""
         while self.write_some():
             pass
 

@@ -113,7 +113,7 @@ class Ledger:
         self._wait_anew(sseq, entry, now)
 
     def deliveries(self, sseq: int) -> int:
-        """How often a message that is pending was delivered."""
+        """Return how often a pending message was delivered."""
         extra = self.redelivered.get(sseq)
         return 1 if extra is None else extra + 1
 
@@ -244,7 +244,7 @@ class Ledger:
         return 0 < self.max_deliver <= self.deliveries(sseq)
 
     def give_up(self, sseq: int) -> None:
-        """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
+        """Drop the message from `pending`, but keep its delivery count until the stream removes it."""
         self.redelivered.put(sseq, self.deliveries(sseq))
         self._note_count(sseq)
         self._settled(sseq, self.pending.take(sseq))
@@ -341,7 +341,7 @@ class Ledger:
     # -- what clients say -------------------------------------------------------------------------
 
     def ack(self, sseq: int) -> bool:
-        """Settle one message; False if it was not pending."""
+        """Settle one message; return False if it was not pending."""
         entry = self.pending.take(sseq)
         if entry is not None:
             self._settled(sseq, entry)
@@ -396,7 +396,7 @@ class Ledger:
         return given_up if pending == 0 or 0 < given_up < pending else pending
 
     def has_unsettled(self, sseq: int) -> bool:
-        """Tell whether messages up to `sseq` were delivered that ``ack_some`` has not looked at."""
+        """Return True if there are deliveries up to `sseq` that ``ack_some`` has not processed."""
         following = self._next_unsettled(self.floor_sseq)
         return 0 < following <= sseq
 
@@ -439,7 +439,7 @@ class Ledger:
             self._raise_floor(entry.dseq, sseq)
 
     def _raise_floor(self, dseq: int, sseq: int) -> None:
-        """To just below the next one pending."""
+        """Raise the floor to just below the next pending message."""
         self.floor_dseq = dseq
         self.floor_sseq = sseq
         lowest = self.pending.after(sseq)
@@ -459,7 +459,7 @@ class Ledger:
         return self.ack(sseq)
 
     def remove_below(self, sseq: int) -> list[int]:
-        """The stream begins at `sseq` now; what was pending below."""
+        """Return the pending messages below `sseq`, where the stream now begins."""
         for each in [each for each in self.redelivered if each < sseq and each not in self.pending]:
             self._forget_count(each)
         return [each for each in self.pending if each < sseq]

@@ -222,7 +222,7 @@ class FencedWriter:
                     self._unsure(error)
 
     def _unsure(self, error: LinkError) -> None:
-        """Wait, if waiting can help; SparkError if it can not."""
+        """Wait if a retry can help; otherwise raise SparkError."""
         if isinstance(error, ApiError) and not error.may_pass:
             if error.err in _MOVED:
                 return

@@ -205,14 +205,14 @@ class PlainWriter:
                     self._wait(error)
 
     def _recover(self, error: LinkError) -> None:
-        """Connect again after a pause."""
+        """Reconnect after a pause."""
         self._wait(error)
         left_s = self._patience_s - (time.monotonic() - (self._trouble_since or time.monotonic()))
         self._link.reconnect(within_s=max(left_s, 1.0))
         self._publisher.reconnected()
 
     def _wait(self, error: LinkError) -> None:
-        """A pause before the next try; SparkError when patience is at its end."""
+        """Pause before a retry; raise SparkError after `_patience_s` of trouble."""
         now = time.monotonic()
         if self._trouble_since is None:
             self._trouble_since = now
