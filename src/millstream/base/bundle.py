@@ -1,15 +1,15 @@
-"""One file with all that a process imports until it is ready: bytecode and regular expressions.
+"""A file with all modules and regular expressions that a process imports until it is ready.
 
-Python finds each module anew: it looks into folders, compares the times of two files and opens one of them,
-some 50 µs for each of 300 modules.  Here one file has them all, and a module takes one look at the time and
-the size of its source.
+Python searches for each module: it lists folders, compares the times of two files and opens one of them,
+about 50 µs for each of 300 modules.  A bundle has the bytecode of all of them in one file; a module only
+costs a check of the time and size of its source.
 
     bundle.write(path)    after everything was imported
-    bundle.use(path)      in another process, before it is imported
+    bundle.use(path)      in another process, before it imports
 
-The file is a copy of what stands elsewhere: without it, with another Python, and for a source that is not the
-one it was made of, Python imports as ever.  It lies where Python keeps its own bytecode (``path_of``), and
-whoever builds the package writes it.
+The bundle is a copy: without it, with another version of Python, or for a source that has changed, Python
+imports as usual.  It is stored where Python keeps its own bytecode (``path_of``); the build of the package
+writes it.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _Entry = tuple[str, int, int, str | None, str, int, int]
 
 
 def path_of(name: str) -> str:
-    """Return where the bundle of this name lies, for this version of Python."""
+    """Return the path of the bundle of this name for this version of Python."""
     root = os.path.dirname(os.path.dirname(__file__))
     return os.path.join(root, "__pycache__", f"{name}.{sys.implementation.cache_tag}.bundle")
 
 
 class _Loader(SourceFileLoader):
-    """A module whose code is in the bundle; in all else it is one from a file, where tracebacks look."""
+    """Load a module whose code is in the bundle; otherwise it behaves like a module from its file."""
 
     def __init__(self, name: str, path: str, bundle: Bundle) -> None:
         super().__init__(name, path)
         self._bundle = bundle
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of the bundle, or what Python finds if the bundle cannot be read any more."""
+        """Return the code from the bundle, or from the file if the bundle can no longer be read."""
         return self._bundle.code(fullname) or super().get_code(fullname)
 
 
 class Bundle:
-    """Finds modules before Python looks for them; a part of ``sys.meta_path``."""
+    """A finder for ``sys.meta_path`` that finds modules before Python searches for them."""
 
     _entries: dict[str, _Entry]
 
@@ -67,7 +67,7 @@ class Bundle:
         patterns.keep(known)
 
     def close(self) -> None:
-        """Find nothing any more."""
+        """Stop finding modules, and close the file."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         os.close(self._file)
@@ -75,7 +75,7 @@ class Bundle:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where the module is, if it is here and still what it was."""
+        """Return the spec of the module, or None if it is not in the bundle or its file has changed."""
         entry = self._entries.get(fullname)
         if entry is None:
             return None
@@ -95,7 +95,7 @@ class Bundle:
         return spec
 
     def code(self, name: str) -> CodeType | None:
-        """Return the code of a module; None if the file is cut or damaged."""
+        """Return the code of a module, or None if the file is cut or damaged."""
         *_, offset, length = self._entries[name]
         try:
             code = marshal.loads(os.pread(self._file, length, self._start + offset))
@@ -105,7 +105,7 @@ class Bundle:
 
 
 def use(path: str) -> Bundle | None:
-    """Import from the bundle from now on, if there is one."""
+    """Import from the bundle from now on; return None if there is no usable bundle."""
     try:
         bundle = Bundle(path)
     except (OSError, EOFError, ValueError, TypeError):
@@ -146,7 +146,7 @@ def write(path: str) -> None:
 
 
 def _bytecode(spec: ModuleSpec | None, name: str) -> bytes | None:
-    """Return the code of a module, b"" of a compiled one; None of one that is no file of its own."""
+    """Return the code of a module, b"" for a compiled one, or None if it does not come from one file."""
     if spec is None or spec.name != name or not spec.origin:
         return None
     if isinstance(spec.loader, ExtensionFileLoader):

@@ -1,8 +1,8 @@
-"""A map from numbers that neither grows nor goes in one step, and knows which number is next.
+"""A map from numbers that grows and is freed in small steps, and finds the next higher number.
 
-A dict with a million entries copies all of them when it grows, and frees all of them when it goes: 30 and
-70 ms.  This map has a dict for every 1,024 numbers, its pages.  Numbers are those of a stream's messages:
-most come in order, and neighbours come together, so the page that was used last is the next one, too.
+A dict with a million entries copies all of them when it grows and frees all of them when it is dropped, which
+takes 30 and 70 ms.  This map has a dict, a page, for every 1,024 numbers.  The numbers are sequences of a
+stream: most arrive in order and neighbours are used together, so the map remembers the last page.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,7 +16,7 @@ _NO_PAGE = -1
 
 
 class PagedMap:
-    """Values by number; numbers are above zero."""
+    """Map numbers above zero to values."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -51,7 +51,7 @@ class PagedMap:
         return None if page is None else page.get(number)
 
     def put(self, number: int, value: Any) -> None:
-        """Give a number a value, which is not None."""
+        """Set the value of a number; the value must not be None."""
         page = self._page_of(number)
         if page is None:
             page = self._add_page(number >> _BITS)
@@ -60,7 +60,7 @@ class PagedMap:
         self.count += len(page) - before
 
     def take(self, number: int) -> Any:
-        """Remove a number; return its value, or None."""
+        """Remove a number and return its value, or None."""
         page = self._page_of(number)
         if page is None:
             return None
@@ -104,7 +104,7 @@ class PagedMap:
                 yield from sorted(page)
 
     def keys(self) -> Iterator[int]:
-        """Yield all numbers, rising; so that a dict can be made of it."""
+        """Yield all numbers in rising order, so that ``dict`` accepts the map."""
         return iter(self)
 
     def items(self) -> Iterator[tuple[int, Any]]:

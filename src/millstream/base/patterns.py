@@ -1,8 +1,8 @@
-"""Regular expressions that ``re`` has compiled, as data.
+"""Save and restore the regular expressions that ``re`` has compiled.
 
-Compiling one takes some 150 µs, making it of its code 5.  ``re`` keeps what it compiled and looks there
-first; these functions write that down and fill it again.  They know what only ``re`` itself should know, so
-``keep`` does nothing on a Python whose ``re`` has another shape.
+Compiling a pattern takes about 150 µs, creating it from its code 5.  ``re`` first looks for a pattern in its
+cache; these functions export that cache and fill it again.  They rely on internals of ``re``, so ``keep``
+does nothing on a Python whose ``re`` is different.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Compiled = tuple[Any, int, int, list[int], int, dict[str, int]]
 
 
 def compiled() -> list[Compiled]:
-    """Return what ``re`` has compiled in this process."""
+    """Return the patterns that ``re`` has compiled in this process."""
     known: list[Compiled] = []
     for key in _memory():
         pattern, flags = key[1], key[2]
@@ -29,7 +29,7 @@ def compiled() -> list[Compiled]:
 
 
 def keep(known: list[Compiled]) -> None:
-    """Spare this process compiling them; of the same Python only, and before they are asked for."""
+    """Add the patterns to the cache of ``re``.  They must come from the same version of Python."""
     memory = _memory()
     try:
         from _sre import compile as from_code  # type: ignore[import-not-found]
@@ -46,6 +46,6 @@ def keep(known: list[Compiled]) -> None:
 
 
 def _memory() -> dict[Any, Any]:
-    """Return where ``re`` keeps them, or a place where nobody looks."""
+    """Return the cache of ``re``, or a dict without effect if there is none."""
     memory = getattr(re, "_cache", None)
     return memory if isinstance(memory, dict) else {}

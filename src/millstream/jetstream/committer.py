@@ -252,7 +252,7 @@ class Committer:
             self._world.call_soon(self._run)
 
     def _start_some(self, queue: FairQueue, start: Callable[[Committing, int], bool]) -> None:
-        """Give streams to `start` until it returns False, or there were enough for now."""
+        """Call `start` with streams until it returns False or enough of them were started for now."""
         end = self._world.steady_ns() + _LONGEST_STEP_NS
         count = 0
         while count < _STARTS_AT_ONCE:
@@ -277,7 +277,7 @@ class Committer:
         return True
 
     def _has_to_wait(self, stream: Committing, publisher: int) -> bool:
-        """Let a stream wait if its commit would only do so in the commit journal; ``_use_room`` begins it."""
+        """Make a stream wait if its commit would wait in the journal; ``_use_room`` starts it later."""
         if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
             return False
         stream.commit_waits()
@@ -302,7 +302,7 @@ class Committer:
         return not self._world.journal.crowded
 
     def _start(self, stream: Committing, publisher: int) -> None:
-        """Begin a commit of what this client, and others, published."""
+        """Begin a commit; `publisher` is the client that made the stream wait."""
         if stream in self._running or stream in self._creating:
             self._again[stream] = publisher
             stream.commit_waits()

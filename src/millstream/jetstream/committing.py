@@ -1,6 +1,6 @@
-"""What the committer knows of whoever has a log: a stream, or the journal of its consumers.
+"""The interface between the committer and the owner of a log: a stream, or the journal of its consumers.
 
-It hears of each step of a commit; here, nothing follows from any of them.
+The committer calls a method for each step of a commit.  Here these methods do nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from millstream.store.log import Log
 
 
 class Committing:
-    """The base of all of them."""
+    """The base class of owners of a log."""
 
     def __init__(self, log: Log, journal_key: bytes, *, in_memory: bool, sync: bool) -> None:
         self.log = log
@@ -20,20 +20,23 @@ class Committing:
         self.sync = sync  # a commit is only done when it is on disk
 
     def commit_begins(self) -> None:
-        """What has gathered so far belongs to this commit."""
+        """Assign everything collected so far to this commit."""
 
     def before_commit(self) -> Callable[[], None] | None:
-        """Return what is to be done first, in the thread that writes; if it fails, so has the commit."""
+        """Return a function to call first, in the thread that writes, or None.
+
+        If it raises, the commit fails.
+        """
         return None
 
     def commit_waits(self) -> None:
-        """There is more to commit, but the last commit has not ended yet."""
+        """React to a commit that cannot begin because the last one has not ended."""
 
     def commit_durable(self) -> None:
-        """The commit has ended: what belongs to it is set aside, because the next one may begin now."""
+        """Set aside the acks and callbacks of the commit, because the next one may begin now."""
 
     def commit_ended(self) -> None:
-        """Act on what was set aside."""
+        """Send the acks and call the callbacks that ``commit_durable`` set aside."""
 
     def commit_failed(self, error: Exception) -> None:
-        """Nothing of the commit counts; its records are kept for another try."""
+        """React to a failed commit; its records are kept for a retry."""

@@ -1,7 +1,8 @@
-"""Streams that wait for a commit, each publisher's in turn: many of one do not hold up those of others.
+"""A queue of streams that wait for a commit, in which publishers take turns.
 
-A publisher is whoever is served at the moment that a stream begins to wait.  Publishers take turns, with one
-stream each; the streams of one publisher leave in the order in which they came.
+A stream belongs to the client that is served when the stream begins to wait.  Clients take turns with one
+stream each, so the many streams of one client do not delay those of others.  The streams of one client leave
+in the order in which they came.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FairQueue:
-    """All operations take the same time however many wait."""
+    """Streams that wait; the cost of an operation does not depend on their number."""
 
     def __init__(self) -> None:
         self.publisher = 0  # of the stream that was popped last
@@ -30,7 +31,7 @@ class FairQueue:
         return stream in self._publisher_of
 
     def add(self, stream: Committing, publisher: int) -> None:
-        """Let a stream wait; one that waits already keeps its place."""
+        """Append a stream; a stream that already waits keeps its place."""
         if stream in self._publisher_of:
             return
         self._publisher_of[stream] = publisher
@@ -45,7 +46,7 @@ class FairQueue:
         self._publisher_of.pop(stream, None)
 
     def pop(self) -> Committing | None:
-        """Return the stream whose turn it is, and remove it; None if none waits."""
+        """Remove and return the stream whose turn it is, or None if none waits."""
         while self._turns:
             publisher = self._turns.popleft()
             streams = self._streams_of[publisher]

@@ -107,7 +107,7 @@ class Ingest:
         self.tell(frame.body_size)
 
     def _may_stage(self, frame: Frame) -> bool:
-        """Return whether messages of batches may take their own fast path, and this may be one."""
+        """Return True if messages of batches may take their fast path and this may be one."""
         return self.fast_path and frame.header_size > 0 and self.max_size == 0 and self.wants is None
 
     def store(self, message: StagedMessage, now: int) -> None:

@@ -74,9 +74,9 @@ class CommitJob(Protocol):
         """Return the bytes to be written."""
 
     def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
-        """Add the records to a batch of the commit journal, which is on the disk with this number.
+        """Add the records to a batch of the commit journal, which is on the disk with this device number.
 
-        False if the commit has to go another way.
+        Returns False if the commit has to be written without the journal.
         """
 
     def turned_down(self) -> None:
@@ -167,7 +167,7 @@ class World(Protocol):
 
     @property
     def publisher(self) -> int:
-        """The number of the client that is served; if none is, of the last one."""
+        """Return the number of the client that is served, or of the last one."""
 
     def hold_publisher(self) -> None:
         """Stop reading from the client whose message this is, until ``release_publishers``."""

@@ -20,7 +20,7 @@ _MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 
 
 class Usage:
-    """Bytes that all streams of one storage have: those of the server, or of an account as a part of it."""
+    """The bytes of all streams with one type of storage, in the server or in an account."""
 
     def __init__(self, whole: Usage | None = None) -> None:
         self.bytes = 0
@@ -34,11 +34,11 @@ class Usage:
             self._whole.bytes += change
 
     def left(self) -> int:
-        """Return how many bytes can still be stored; below 0 if there are too many already."""
+        """Return how many bytes can still be stored; negative if the limit is exceeded."""
         return self.limit - self.bytes - self.staged
 
     def whole_is_exhausted(self) -> bool:
-        """Tell whether the server can store nothing more."""
+        """Return True if the server can store nothing more."""
         return self._whole is not None and self._whole.left() < 0
 
 

@@ -279,7 +279,7 @@ class RuleBook:
         self._batched = tuple((rule.header, rule.check) for rule in in_order)
 
     def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
-        """Return whether a rule needs a look at every message; `to_ingest`: except those of ``ingest``."""
+        """Return True if a rule checks every message; `to_ingest` skips the rules of ``ingest``."""
         return any(rule.applies(stream) for rule in self._rules if not (to_ingest and rule.in_ingest))
 
     def check_entry(self, stream: Stream, message: Incoming) -> None:

@@ -272,7 +272,7 @@ class Schedules:
         self._plan()
 
     def _take_due(self, now: int) -> list[tuple[int, bytes]]:
-        """Sequences and subjects of schedules that are due, in order, some of them if they are many."""
+        """Return sequences and subjects of schedules that are due, in order; only some if there are many."""
         due: set[tuple[int, bytes]] = set()
         while len(due) < _TAKEN_AT_ONCE and self._order and self._order[0][0] <= now:
             due_ns, seq, subject = heapq.heappop(self._order)

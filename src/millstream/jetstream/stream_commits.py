@@ -1,14 +1,14 @@
-"""The commits of a stream: who is answered by which of them, and how much waits for the disk.
+"""The commits of a stream: which commit answers which publisher, and how many bytes wait for the disk.
 
-Publishers, and whoever else waits for something to be durable, pass through three places:
+Acks to publishers, and callbacks that wait until something is durable, go through three places:
 
     gathered ──commit_begins──▶ committing ──commit_durable──▶ durable ──commit_ended──▶ answered
 
-The next commit may begin before those of the last one are answered.  What came while a commit was under way
-is kept apart (`waiting`), so that the stream is told again only when that is worth a look.
+The next commit may begin before the acks of the last one are sent.  Acks that arrive while a commit is
+running are kept apart (`waiting`), so that the ingest notifies the stream only after enough of them.
 
-On the path of a message when many streams commit at once, so compiled.  Not here: when commits begin
-(``committer``), and what a stream does about a commit that failed (``stream``).
+Compiled, because it is on the path of a message when many streams commit at once.  Not here: when commits
+begin (``committer``), and what a stream does about a failed commit (``stream``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REST_S = 1.0  # after which memory of large commits is given back, if nothing w
 
 
 class StreamCommits(Committing):
-    """The base of a stream, which gives it an ``ingest``."""
+    """The base class of a stream, which sets ``ingest``."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class StreamCommits(Committing):
     # -- who waits --------------------------------------------------------------------------------
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call back when everything done so far is durable, however long that takes."""
+        """Call `callback` when everything done so far is durable, however many attempts that takes."""
         self._after.append(callback)
         self.ingest.tell()
 
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        """Call `callback` with None when everything done so far is durable, or with the error."""
         self._outcome.append(callback)
         self.ingest.tell()
 
@@ -121,7 +121,7 @@ class StreamCommits(Committing):
             self.ingest.fast_path = False
 
     def commit_durable(self) -> None:
-        """Set aside what waited for the commit: the next may begin before publishers are answered."""
+        """Set aside the acks and callbacks of the commit: the next may begin before they are called."""
         done = self._committing_acks
         if done.count:
             self._committing_acks = Replies()
@@ -164,14 +164,14 @@ class StreamCommits(Committing):
                 guard.alone("telling of a commit", told, None)
 
     def tell_outcome(self, error: StoreError) -> None:
-        """Tell whoever waits for an outcome that there will be none."""
+        """Pass an error to the callbacks of ``after_outcome``."""
         outcome = self._committing_outcome + self._outcome
         self._committing_outcome, self._outcome = [], []
         for told in outcome:
             guard.alone("telling of a failed commit", told, error)
 
     def take_unanswered(self) -> Replies:
-        """Return whoever waits for a commit that has not ended; nobody answers them any more."""
+        """Remove and return the acks of commits that have not ended."""
         acks = self._committing_acks
         acks.extend(self._waiting_acks)
         acks.extend(self.ingest.hand_over())
@@ -181,40 +181,40 @@ class StreamCommits(Committing):
     # -- what a stream does ------------------------------------------------------------------------
 
     def look_again(self) -> None:
-        """Find out what has changed: something was damaged, failed or full."""
+        """Update the stream's state after damage, a failure or a lack of room."""
 
     def plan_ageing(self) -> None:
-        """There may be a first message that will be too old one day."""
+        """Schedule the removal of the first message by its age."""
 
     def deliver_committed(self) -> None:
-        """Tell consumers that there are new messages, or that some are gone."""
+        """Notify consumers of new and of removed messages."""
 
     # -- bytes ------------------------------------------------------------------------------------
 
     def bytes(self) -> int:
-        """As the reference counts them, which is not what they take on our disk."""
+        """Return the bytes as nats-server counts them, which differ from those on our disk."""
         log = self.log
         if self.in_memory:
             return log.record_bytes - 10 * log.messages - 4 * log.with_headers
         return log.record_bytes + 4 * log.messages
 
     def count_as(self, size: int) -> None:
-        """Correct what is known of the use of storage: the stream has so many bytes."""
+        """Set the stream's bytes in the sums of account and server."""
         if size != self.counted:
             self.usage.add(size - self.counted)
             self.counted = size
 
     def weigh(self) -> None:
-        """Count the bytes that wait for the commit under way to end."""
+        """Count the bytes that wait for the running commit to end."""
         if self.log.committing:
             self._weigh(self.log.unwritten())
 
     def stop_weighing(self) -> None:
-        """Nothing waits for the disk any more: the stream has ended, or takes nothing."""
+        """Stop counting bytes: the stream has ended or accepts no messages."""
         self._weigh(0)
 
     def _weigh(self, unwritten: int) -> None:
-        """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""
+        """Count the bytes that wait for the disk, and stop reading from publishers if there are too many."""
         resources = self.resources
         resources.unwritten += unwritten - self._unwritten
         self._unwritten = unwritten
@@ -231,7 +231,7 @@ class StreamCommits(Committing):
             self.world.call_later(_REST_S, partial(_rest, resources))
 
     def _hold(self) -> None:
-        """Hold whoever publishes, unless other streams have been written since this one was weighed."""
+        """Stop reading from the publisher, unless other streams have been written since the last count."""
         if self._ahead or self.resources.flooded:
             self.world.hold_publisher()
         else:
@@ -239,7 +239,7 @@ class StreamCommits(Committing):
 
 
 def _rest(resources: Resources) -> None:
-    """Give memory of large commits back, unless there are commits again."""
+    """Free the memory of large commits, unless bytes wait for the disk again."""
     resources.resting = False
     if resources.unwritten == 0:
         drop_large_spares()

@@ -289,11 +289,11 @@ class Commit:
         self.synced = True
 
     def begin_journaled(self, batch: JournalBatch, key: bytes, device: int) -> bool:
-        """Add the records to a batch of the commit journal; False if that cannot be done.
+        """Add the records to a batch of the commit journal; return False if that is impossible.
 
-        It can if the commit only appends to one file on the journal's disk, which has this `device` number.
-        That may be the first file of the log, which is made here; its name is durable with the next sync.  It
-        counts as running until ``journaled_ended``.
+        It is possible if the commit only appends to one file on the journal's disk, which has this `device`
+        number. The file may be the first of the log; then it is created here, and its name is durable with
+        the next sync. The commit counts as running until ``journaled_ended``.
         """
         work = self.work
         if len(self.parts) != 1 or work.unsynced or work.needs_sync():

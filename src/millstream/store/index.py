@@ -227,7 +227,7 @@ def _candidates(
 
 
 def _branches(children: dict[bytes, SubjectNode]) -> list[bytes]:
-    """The tokens of the children below which there is more: the only ones that a longer pattern can match."""
+    """Return the tokens of the children that have children: only these can match a longer pattern."""
     found: list[bytes] = []
     for token, child in children.items():
         if child.children is not None:
@@ -236,9 +236,9 @@ def _branches(children: dict[bytes, SubjectNode]) -> list[bytes]:
 
 
 def _listed(children: dict[bytes, SubjectNode], tokens: list[bytes]) -> Iterator[tuple[bytes, SubjectNode]]:
-    """The listed children, as far as they are still there when their turn comes.
+    """Yield the listed children that still exist when their turn comes.
 
-    Only tokens are listed: a million pairs would take the garbage collector a second.
+    Only tokens are listed: a million pairs would cost the garbage collector a second.
     """
     for token in tokens:
         child = children.get(token)

@@ -38,7 +38,7 @@ _KEPT = 8 * 1024 * 1024  # memory beyond that is given back
 
 
 class JournalBatch(GrowingBuffer):
-    """Entries so far; ``count`` counts them."""
+    """The entries of a batch; ``count`` is their number."""
 
     def __init__(self) -> None:
         GrowingBuffer.__init__(self)
@@ -47,7 +47,7 @@ class JournalBatch(GrowingBuffer):
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all entries."""
         if self._capacity > _KEPT:
             self._store = bytearray()
             self._capacity = 0
@@ -59,7 +59,7 @@ class JournalBatch(GrowingBuffer):
     def add(
         self, key: bytes, segment: int, base: int, header: bytes, records: RecordBuffer, descriptor: int
     ) -> None:
-        """Add the records of one log, which go behind `header` to `base` of a file."""
+        """Add the records of one log; `header` and then the records belong at `base` of the file."""
         key_size, header_size, records_size = len(key), len(header), records.size
         size = header_size + records_size
         self.reserve(_ENTRY_SIZE + key_size + size)
@@ -86,7 +86,7 @@ class JournalBatch(GrowingBuffer):
         self.count += 1
 
     def finish(self, mark: bytes, order: int) -> None:
-        """Fill in what stands before the entries, and the zeros behind them."""
+        """Fill in the header of the batch, and the zeros after the entries."""
         end = self.size
         self._put_zeros(-end % _ALIGNMENT)
         whole = self.size
@@ -106,7 +106,7 @@ class JournalBatch(GrowingBuffer):
         self.size = whole
 
     def error_of(self, row: int) -> int:
-        """Return the error number of the write to the file of one entry; 0 if it is written."""
+        """Return the error number of the write to the file of one entry, or 0 if it was written."""
         at = row * _ROW + _ERROR_AT
         return int.from_bytes(self.table.cut(at, _CELL), sys.byteorder)
 
@@ -120,7 +120,7 @@ class JournalBatch(GrowingBuffer):
         self.size += count
 
     def _put_cell(self, value: int) -> None:
-        """Put a number into the table as this machine has them; the room has been reserved."""
+        """Append a number to the table in this machine's byte order; the space is already reserved."""
         table = self.table
         if cython.compiled:
             target: Any = table._store

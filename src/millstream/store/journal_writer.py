@@ -65,9 +65,9 @@ class JournalWriter:
         return self._batch is not None
 
     def begin(self, descriptor: int, batch: JournalBatch, position: int) -> None:
-        """Write a finished batch at `position` of the journal, and its parts where its table says.
+        """Write a finished batch at `position` of the journal, and its parts to the files in its table.
 
-        Nobody may change the batch until that has ended.
+        The batch must not change until the write has ended.
         """
         if self._batch is not None:
             raise RuntimeError("the last batch has not ended")
@@ -141,7 +141,7 @@ class JournalWriter:
             self.failed = self._sync()
 
     def _sync(self) -> int:
-        """Sync the journal; returns the error number, 0 if it is synced."""
+        """Sync the journal; return the error number, or 0 on success."""
         if cython.compiled:
             if fdatasync(self._descriptor) < 0:
                 number: int = errno
@@ -175,7 +175,7 @@ class JournalWriter:
 
 
 def _cells(table: bytearray) -> Any:
-    """Return the cells of a table, to be read and written by index."""
+    """Return the cells of a table for access by index."""
     if cython.compiled:
         return cython.cast("long long*", cython.cast("char*", table))
     return memoryview(table).cast("q")

@@ -161,7 +161,7 @@ class LogWriting(LogReading):
         return self.has_uncommitted()
 
     def has_uncommitted(self) -> bool:
-        """Tell whether there is something for the next commit."""
+        """Return True if there is something for the next commit."""
         active = self._active
         if active is not None and active.pending.size:
             return True
@@ -204,9 +204,9 @@ class LogWriting(LogReading):
         return total
 
     def begin_commit(self, flush: bool = False) -> Commit | None:
-        """What there is to write; None if nothing, or if a commit is under way.
+        """Return the next commit, or None if there is nothing to write or a commit is running.
 
-        With `flush`, unsynced writes and unfinished tidying of earlier commits are reason enough.
+        With `flush`, unsynced writes and unfinished cleanup of earlier commits also count.
         """
         if self._commit is not None or self._active is None:
             return None

@@ -226,8 +226,8 @@ class Stretches:
     def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
         """Return the last waypoint that seems earlier than `timestamp`, or the first one.
 
-        Messages mostly come at an even pace, so the first look is where that would put the moment, and the
-        next ones go from there in steps that double; a step into what is known halves what is left.
+        Messages mostly arrive at an even pace, so the search begins where that pace would put the moment and
+        continues in steps that double.  A step into a known range halves the rest.
         """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
         middle = _guess(segment, high - 1, timestamp)
@@ -258,7 +258,7 @@ class Stretches:
 
 
 def _guess(segment: Segment, last: int, timestamp: int) -> int:
-    """Return the waypoint, 0 to `last`, at which a moment would be if messages had come at an even pace."""
+    """Return the waypoint, 0 to `last`, of a moment if messages had arrived at an even pace."""
     began, ended = segment.first_timestamp, segment.last_timestamp
     if timestamp <= began or last < 1:
         return 0

@@ -100,7 +100,7 @@ class JetStreamApi:
         return info
 
     async def find_stream(self, name: str) -> Json | None:
-        """The same, or None if there is no such stream."""
+        """Return configuration and state, or None if there is no such stream."""
         try:
             return await self.stream(name)
         except ApiError as error:

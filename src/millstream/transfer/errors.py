@@ -1,9 +1,9 @@
-"""What can go wrong while streams are moved, beside what can go wrong on a link (`link.errors`).
+"""Errors of moving streams, besides those of a link (`link.errors`).
 
 TransferError
-├── ServerLost            the server does not go on; running the command again may help
-├── BadBackup             a folder does not hold a whole, sound backup
-└── CopyDiffers           two copies of a stream are not the same
+├── ServerLost            the server stopped responding; running the command again may help
+├── BadBackup             a folder does not contain a complete, sound backup
+└── CopyDiffers           two copies of a stream differ
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class TransferError(MillstreamError):
 
 
 class ServerLost(TransferError):
-    """The server did not finish what it had begun."""
+    """The server did not finish an operation."""
 
 
 class BadBackup(TransferError):

@@ -96,7 +96,7 @@ class LateAcks:
         self.carried += 1
 
     async def close(self) -> None:
-        """Hear nothing more, and send what was heard."""
+        """Stop listening, and send the acks received so far."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.drain()

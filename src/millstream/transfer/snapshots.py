@@ -136,7 +136,7 @@ class Snapshot:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The server notices that nobody listens, and ends what it is sending."""
+        """Stop listening; the server notices it and stops sending."""
         self._stack.close()
 
 

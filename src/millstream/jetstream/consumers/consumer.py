@@ -330,7 +330,7 @@ class Consumer:
         return sseq
 
     def free(self, maps: list[PagedMap]) -> None:
-        """Free what was pending: a million messages at once would take 70 ms."""
+        """Free the pending messages in slices: freeing a million at once would take 70 ms."""
         if sum(map(len, maps)) > _SKIPPED:
             self.world.in_slices("freeing messages", _freeing(maps))
 

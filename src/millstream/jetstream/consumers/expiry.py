@@ -61,7 +61,7 @@ class Expiry:
         self.plan()
 
     def deliver_all_again(self) -> None:
-        """Let everything that is pending go out again."""
+        """Redeliver all pending messages."""
         slices.begin(self._consumer.world, "queueing redeliveries", self._queue_all())
 
     def _plan_all(self) -> Pieces[None]:

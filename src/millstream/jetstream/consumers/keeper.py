@@ -90,7 +90,7 @@ class Keeper:
             pass
 
     def write_some(self) -> bool:
-        """Tell some of what is new; returns whether there is more."""
+        """Record some of the changes; return True if there are more."""
         self.planned = False
         if self._ledger.changed and not self._closed:
             self._write(0)

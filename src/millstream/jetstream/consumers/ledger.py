@@ -135,7 +135,7 @@ class Ledger:
         self._queue.popleft()
 
     def _wait_anew(self, sseq: int, entry: Pending, now: int) -> None:
-        """From now on, in no common line."""
+        """Restart the wait for an ack, with a due time of its own."""
         entry.at = now
         self._note_move(sseq, entry)
         wait = self._wait_of(sseq)
@@ -143,7 +143,7 @@ class Ledger:
             self._plan(sseq, entry, now + wait)
 
     def _note_move(self, sseq: int, entry: Pending) -> None:
-        """The journal is to know another time; of what is new it will hear anyway."""
+        """Record that the journal needs the new time of a message that it already has."""
         self.changed = True
         if entry.kept:
             entry.kept = False
@@ -169,9 +169,9 @@ class Ledger:
             self.waiting_again -= 1
 
     def queue_some(self, after: int, now: int, most: int = _PART) -> tuple[int, list[int]]:
-        """Deliver again what is pending behind `after`, at most so many; what may not be is given up.
+        """Queue at most `most` pending messages above `after`; give up those that reached the limit.
 
-        Returns the last one that was looked at, 0 if there are no more, and those that were given up.
+        Returns the last message that was examined, or 0 if there are no more, and the messages given up.
         """
         found = []
         sseq = after
@@ -185,9 +185,9 @@ class Ledger:
         return sseq, self._queue_those(found, now)
 
     def expire(self, now: int, most: int = _PART) -> list[int]:
-        """Queue what was not acknowledged in time; what was delivered often enough is returned instead.
+        """Queue messages that were not acknowledged in time; give up and return those that reached the limit.
 
-        Looks at no more than `most` messages; `late` tells if there are others.
+        Examines at most `most` messages; `late` is True if there may be others.
         """
         late = []
         left = most
@@ -250,7 +250,7 @@ class Ledger:
         self._settled(sseq, self.pending.take(sseq))
 
     def due(self) -> int:
-        """When ``expire`` has something to do, in ns, or some time before that; 0: never, as it looks now."""
+        """Return a time, in ns, not after the one at which ``expire`` has work; 0 if there is none."""
         earliest = self._first_planned()
         wait = self._common_wait()
         if wait <= 0:
@@ -267,7 +267,7 @@ class Ledger:
         return _LONG_AGO  # it looks at the others when it is called
 
     def _first_planned(self) -> int:
-        """The first time in the heap; it may be out of date."""
+        """Return the first time in the heap, which may be stale, or 0."""
         for _ in range(_STALE):
             if not self._later:
                 return _NEVER
@@ -283,9 +283,9 @@ class Ledger:
         return len(self._later) > 0
 
     def plan_again(self, now: int) -> None:
-        """Compute when each pending message is due, from its time of delivery and the present waits.
+        """Compute when each pending message is due, from the time of its last delivery and the present waits.
 
-        Called after the waiting times or the clock changed, and after a restart.
+        Called after a restart, and after the waiting times or the clock changed.
         """
         self._later.clear()
         self._timed = 0
@@ -301,9 +301,10 @@ class Ledger:
                 latest = entry.at
 
     def plan_some(self, after: int, most: int = _PART) -> int:
-        """The waiting times changed: give messages behind `after` their new times, at most so many.
+        """Update the due times of at most `most` messages above `after` to changed waiting times.
 
-        Returns the last one that was looked at, 0 if there are no more.  The common line needs nothing.
+        Returns the last message that was examined, or 0 if there are no more.  Messages in the common line
+        have no due times of their own.
         """
         sseq = after
         left = most
@@ -318,7 +319,7 @@ class Ledger:
         return sseq
 
     def _common_wait(self) -> int:
-        """How long to wait for the ack of a message that was delivered once."""
+        """Return how long to wait for the ack of a message's first delivery."""
         if not self.backoff:
             return self.ack_wait
         wait: int = self.backoff[0]
@@ -332,7 +333,7 @@ class Ledger:
         return wait
 
     def _plan(self, sseq: int, entry: Pending, due: int) -> None:
-        """Give it a time of its own; a place in the heap that comes before is good enough."""
+        """Set the message's own due time; an earlier place in the heap suffices."""
         entry.due = due
         if entry.planned == _NEVER or due < entry.planned:
             entry.planned = due
@@ -390,7 +391,7 @@ class Ledger:
         return settled
 
     def _next_unsettled(self, sseq: int) -> int:
-        """The first message behind `sseq` that is pending or was given up, or 0."""
+        """Return the first message above `sseq` that is pending or was given up, or 0."""
         pending = self.pending.after(sseq)
         given_up = self.redelivered.after(sseq) if self.redelivered.count else 0
         return given_up if pending == 0 or 0 < given_up < pending else pending
@@ -465,13 +466,13 @@ class Ledger:
         return [each for each in self.pending if each < sseq]
 
     def begin_skip(self, sseq: int) -> None:
-        """Nothing below `sseq` will ever be delivered: a purge.  ``skip_some`` follows."""
+        """Raise the floor to just below `sseq` after a purge; call ``skip_some`` next."""
         self.floor_sseq = max(self.floor_sseq, sseq - 1)
         self.delivered_sseq = max(self.delivered_sseq, sseq - 1)
         self.changed = True
 
     def skip_some(self, sseq: int, most: int = _PART) -> int:
-        """Forget messages below `sseq`, at most so many; returns how many there were, 0 if that was all."""
+        """Forget at most `most` messages below `sseq`; return how many, 0 if there are no more."""
         skipped = 0
         while skipped < most:
             each = self._next_unsettled(0)
@@ -505,7 +506,7 @@ class Ledger:
         self.resets += 1
 
     def reset(self, sseq: int) -> list[PagedMap]:
-        """Begin anew before `sseq`; deliveries are counted from one.  Returns what is to be freed."""
+        """Restart at `sseq` and count deliveries from one; return the maps that the caller frees."""
         freed = [self.pending, self.redelivered]
         self.resets += 1
         self.delivered_dseq = self.floor_dseq = 0
@@ -534,10 +535,11 @@ class Ledger:
     def take_changes(
         self, most: int = _ALL
     ) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
-        """Pending ones, new or moved (sseq, dseq, at); settled ones; (sseq, deliveries after the first).
+        """Return the changes for the journal, at most `most` of each kind.
 
-        At most so many of each kind: `changed` tells if there are others, `told_dseq` and `told_sseq` what
-        was delivered up to then, so that nothing is believed to be settled that is told of later.
+        These are pending messages that are new or moved, as (sseq, dseq, at); settled messages; and (sseq,
+        deliveries after the first).  `changed` stays True if there are others.  `told_dseq` and `told_sseq`
+        are the last deliveries that the journal has then: it must not take later ones for settled.
         """
         fresh = []
         sseq = self._told

@@ -337,7 +337,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
 
 def _missed(consumers: list[Consumer], sseqs: list[int]) -> Pieces[None]:
-    """Tell consumers which of their messages are gone, though nobody acknowledged them."""
+    """Notify consumers of messages that were removed without an ack."""
     sseqs = sorted(sseqs)
     for consumer in consumers:
         ledger = consumer.ledger
