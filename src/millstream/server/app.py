@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.server")
 
-# How long a thread that commits waits for the interpreter while messages are handled: Python's own 5 ms would
-# be most of the time to an acknowledgement.
+# How long a committing thread waits for the interpreter while messages are handled: Python's default of 5 ms
+# would be most of the time until an ack.
 _SWITCH_INTERVAL_S: Final = 0.0001
 
 
 def run(options: ServerOptions) -> int:
-    """Serve until a signal says stop; returns the exit code of the process.
+    """Serve until a signal stops the server; return the exit code of the process.
 
-    Raises LogError if there is nowhere to log to; everything else goes to the log.
+    Raises LogError if the log cannot be opened; all other errors go to the log.
     """
     handler = logs.set_up(options.log)
     raise_soft_limit()
-    gc.freeze()  # what was imported stays: collections need not look at it
+    gc.freeze()  # imported objects stay: collections need not visit them
     limit_pauses()
     keep_freed_memory()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -86,7 +86,7 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
 def _handle_signals(
     server: Server, handler: logging.Handler, starting: asyncio.Future[None]
 ) -> asyncio.Event:
-    """Act on signals from now on; returns an event that says whether one of them wants an end."""
+    """Install the signal handlers; return an event that is set when a signal ends the server."""
     loop = asyncio.get_running_loop()
     stop_wanted = asyncio.Event()
 
@@ -99,7 +99,7 @@ def _handle_signals(
             starting.cancel()
 
     def terminate() -> None:
-        if starting.done() and server.broker.lame_duck:  # which ends by itself
+        if starting.done() and server.broker.lame_duck:  # lame duck mode ends by itself
             _log.info('Trapped "terminated" signal')
         else:
             stop("terminated")
@@ -116,7 +116,7 @@ def _handle_signals(
     def reload() -> None:
         _log.info('Trapped "hangup" signal')
         if not starting.done():
-            return  # it reads the file that there is
+            return  # the start reads the file anyway
         from millstream.server.reload import reload_configuration
 
         try:
@@ -131,7 +131,7 @@ def _handle_signals(
         if Area.LOG in plan.areas or Area.TRACE in plan.areas:
             try:
                 old, handler = handler, logs.set_up(plan.options.log)
-            except logs.LogError as error:  # all else is in force already
+            except logs.LogError as error:  # the other changes are already in force
                 _log.error("%s: logging goes on as before", error)
             else:
                 logs.take_down(old)
@@ -146,7 +146,7 @@ def _handle_signals(
 
 
 def _ignore_signals() -> None:
-    """It is over: who presses Ctrl-C once more gets the end that is near, and no traceback."""
+    """Ignore signals during the end, so that another Ctrl-C causes no traceback."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         asyncio.get_event_loop().remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)

@@ -11,7 +11,7 @@ from millstream.server.server import Server
 
 
 class BlockingServer:
-    """A ``Server`` in a thread of its own: the same arguments, the same addresses.
+    """A ``Server`` in a thread of its own, with the same arguments and addresses.
 
     with BlockingServer() as server:
         print(server.client_url)
@@ -39,7 +39,7 @@ class BlockingServer:
         return self._server.monitor_url
 
     def start(self) -> None:
-        """Return when it listens; what goes wrong is raised here."""
+        """Start the server and return when it listens; raise the error if the start fails."""
         if self._thread is not None:
             raise MillstreamError("this server runs already; stop it before it is started again")
         self._loop = new_event_loop()

@@ -1,10 +1,10 @@
-"""When the garbage collector runs: often and briefly, and seldom over everything.
+"""Limit how long the garbage collector pauses the server.
 
-Reference counting frees nearly everything: whoever closes a connection or drops a subscription breaks its
-cycles. A collection over everything visits each object of the process and holds the loop meanwhile, for
-100 ms with ten thousand connections, and Python would start one whenever their number has grown by a
-quarter. So only young objects are collected by themselves, a few thousand at a time, which takes up to 5
-ms. Those that survive are collected every ten minutes, if there are enough of them to matter.
+Reference counting frees nearly everything: code that closes a connection or drops a subscription breaks its
+cycles.  A full collection visits each object of the process and blocks the loop meanwhile, for 100 ms with
+ten thousand connections, and Python would start one whenever their number has grown by a quarter.  So
+automatic collections cover young objects only, a few thousand at a time, which takes up to 5 ms.  Old objects
+are collected every ten minutes, if enough of them are new.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _THRESHOLDS: Final = (
     _NEVER,
 )  # new objects; collections of the youngest before their survivors are done
 _FULL_EVERY_S: Final = 600.0
-_WORTH_IT: Final = 10  # collections of survivors since the last full one
+_WORTH_IT: Final = 10  # collections of the second generation since the last full one
 
 
 def limit_pauses() -> None:
-    """Switch the collector on, for young objects only."""
+    """Enable automatic collections, for young objects only."""
     gc.set_threshold(*_THRESHOLDS)
     gc.enable()
 
 
 class Collector:
-    """Collects the garbage among old objects."""
+    """Collects old objects at long intervals."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns

@@ -1,13 +1,14 @@
-"""Small commits of many streams on their way through a journal: one sync for all that gathered.
+"""Write small commits of many streams through a journal, with one sync for each batch.
 
     take ──▶ gathering ──▶ one batch at a time (``JournalWriter``) ──▶ commits end, their logs are *unsynced*
 
-The format, and what becomes of it after a crash, is in ``store.commit_journal``; the two files that are
-written in turn are in ``journal_files``.  If both are in use, commits go their own way, which slows
-publishers down to what the disk takes.
+``store.commit_journal`` describes the format and the replay after a crash; ``journal_files`` manages the two
+files that are used in turn.  If both are in use, commits are written without the journal, which slows
+publishers down to the speed of the disk.
 
-Batches are small.  What does not fit into the next one waits with its stream (``jetstream.committer``), where
-publishers take turns: whoever waits for each of its messages does not wait for all that somebody else sent.
+Batches are small.  A commit that does not fit into the next batch waits with its stream
+(``jetstream.committer``), where publishers take turns: a client that waits for the ack of each message does
+not wait for all messages of another client.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _LONGEST_STEP_S: Final = 0.0015  # in which publishers are answered before other
 
 
 class _Gathered:
-    """A batch, and the commits that are in it."""
+    """A batch, and the commits in it."""
 
     def __init__(self) -> None:
         self.batch = JournalBatch()
@@ -64,7 +65,7 @@ class _Gathered:
 
 
 class CommitJournal:
-    """For all streams of a server; called on the loop's thread."""
+    """The commit journal of a server, for all its streams; called on the loop's thread."""
 
     def __init__(
         self,
@@ -95,34 +96,34 @@ class CommitJournal:
         self.synced = self.files.synced
         self.holds = self.files.holds
         self.when_released = self.files.when_released
-        self.ending = False  # many commits end now, and what they send is flushed in the end
+        self.ending = False  # many commits end in this turn, which flushes their output at its end
         self._worth = worth
         self._came = 0  # commits that could have gone to a journal, within a moment
         self._came_until = 0.0
-        self._order = time.time_ns()  # above all of the server before
+        self._order = time.time_ns()  # above all orders of the previous server
         self._writer: JournalWriter | None = None
         # What a batch may have at most; the next one always fits into a file that is empty.
         self._most_bytes = min(_MOST_OF_A_BATCH, (size - START) // 2)
         self._device = os.stat(folder).st_dev
         self._gathering = _Gathered()
-        self._spare = _Gathered()  # nobody uses it, unless a batch is being written
+        self._spare = _Gathered()  # unused, unless a batch is being written
         self._running: _Gathered | None = None
-        self.crowded = False  # the next batch is full: what comes now would only wait
+        self.crowded = False  # the next batch is full: new commits would only wait
         self._planned = False
-        self._file: JournalFile | None = None  # that the running batch goes to
+        self._file: JournalFile | None = None  # the file of the running batch
         self._ending: deque[tuple[CommitJob, Done]] = deque()
-        self._under_way: set[CommitJob] = set()  # all of these
+        self._under_way: set[CommitJob] = set()  # the jobs of all batches that have not ended
         self._wait_for = self._wait
         self._wait_for_room: deque[Callable[[], None]] = deque()
-        self._gives_room = False  # somebody is about to be told
+        self._gives_room = False  # a call of a waiting callback is scheduled
 
     @property
     def busy(self) -> bool:
-        """Tell whether a batch gathers or is being written: what joins it waits for no sync of its own."""
+        """Return True if a batch is gathering or being written; a commit that joins needs no own sync."""
         return self._running is not None or self._gathering.batch.count > 0
 
     def when_room(self, then: Callable[[], None]) -> None:
-        """Call back, later and once, when the journal is not crowded; those who wait take turns."""
+        """Call `then` once, later, when the journal is not crowded; several callbacks take turns."""
         self._wait_for_room.append(then)
         self._tell_room()
 
@@ -138,7 +139,7 @@ class CommitJournal:
         self._tell_room()
 
     def take(self, job: CommitJob, done: Done) -> bool:
-        """Write a commit with the next batch, then call `done`; False if it has to go another way."""
+        """Write a commit with the next batch, then call `done`; return False if the journal cannot."""
         if not job.journal_key or job.size > MOST_OF_ONE:
             return False
         if self.files.active is None and not self._is_wanted():
@@ -160,7 +161,7 @@ class CommitJournal:
         return True
 
     def _is_wanted(self) -> bool:
-        """Make a journal if enough commits came within a moment; returns whether one is being made."""
+        """Create a journal if enough commits came within `_MOMENT_S`; return True if one is being created."""
         now = self._loop.time()
         if now > self._came_until:
             self._came = 0
@@ -171,7 +172,7 @@ class CommitJournal:
     # -- batches ----------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Write what has gathered, unless a batch is being written or many commits have yet to end."""
+        """Write the gathered batch, unless another one is being written or many commits have yet to end."""
         self._planned = False
         gathered = self._gathering
         if self._running is not None or self.files.making or gathered.batch.count == 0:
@@ -193,7 +194,7 @@ class CommitJournal:
         self._tell_room()
 
     def _turn_down(self, job: CommitJob, done: Done) -> None:
-        """Have a commit run its own way: the journal has no room, or something could not be written."""
+        """Write a commit without the journal, which has no room or could not be written."""
         self._under_way.discard(job)
         job.turned_down()
         try:
@@ -217,7 +218,7 @@ class CommitJournal:
             self._run_turn(_COMMITS_ENDED, self._end_some)
 
     def _batch_ended(self) -> None:
-        """Note how a batch went, and begin the next; the ends of its commits follow, some at a time."""
+        """Record the result of a batch and begin the next; its commits end later, some at a time."""
         assert self._writer is not None
         assert self._file is not None
         assert self._running is not None
@@ -226,7 +227,7 @@ class CommitJournal:
         unsynced = self._file.unsynced
         for number, (job, done) in enumerate(zip(written.jobs, written.dones, strict=True)):
             if failed or written.batch.error_of(number):
-                self._turn_down(job, done)  # the other way works, or tells why not
+                self._turn_down(job, done)  # the retry without the journal works, or reports the reason
             else:
                 unsynced[job.journal_key] = job.vouched
                 self._ending.append((job, done))
@@ -264,12 +265,12 @@ class CommitJournal:
     # -- those who cannot wait --------------------------------------------------------------------
 
     def _wait(self, job: CommitJob) -> None:
-        """Return when the commit has ended, or goes another way; `done` is called later."""
+        """Return when the commit has ended or is written without the journal; `done` is called later."""
         while job in self._under_way:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the next step of the running work."""
         if self._ending:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_one(), None)
         elif self._running is not None:
@@ -293,7 +294,7 @@ class CommitJournal:
         return True
 
     def close(self) -> None:
-        """End; what the journal vouches for is synced."""
+        """Wait for all batches, and close the files after syncing the logs that they cover."""
         while self.busy or self._ending or self.files.making:
             self._go_on()
         if self._writer is not None:

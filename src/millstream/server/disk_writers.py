@@ -1,7 +1,6 @@
-"""The short way of a commit: threads that need no interpreter, and the loop that hears of their ends.
+"""The fast path of a commit: threads that write without the interpreter lock, and the loop that ends commits.
 
-If ``SyncPace`` allows it, the loop does a thread's work itself, and the commit has ended when ``write``
-returns.
+If ``SyncPace`` allows it, the loop itself writes, and the commit has ended when ``write`` returns.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _COMMIT_ENDED: Final = "commit ended"
 
 
 def _is_written(_: CommitJob) -> None:
-    """Wait for a write on the loop: nobody can ask before it has ended."""
+    """Return at once: a write on the loop has ended before anything can wait for it."""
 
 
 class DiskWriters:
-    """A few of them, made at the start; what comes while all are busy has to go another way."""
+    """A few writers, created at the start; a commit that finds all of them busy is written elsewhere."""
 
     def __init__(
         self,
@@ -44,11 +43,11 @@ class DiskWriters:
     ) -> None:
         self._loop = loop
         self._turn = turn
-        self._pace = pace  # None: the loop never writes itself
+        self._pace = pace  # None: the loop never writes
         self._idle: list[DiskWriter] = []
         self._all: list[DiskWriter] = []
         self._busy: dict[DiskWriter, tuple[CommitJob, Done]] = {}
-        # All now: later there may be no descriptors, and no memory for a thread.
+        # Create all of them now: later there may be no descriptors, and no memory for a thread.
         for number in range(most):
             try:
                 self._start(f"{name}-{number}")
@@ -57,7 +56,10 @@ class DiskWriters:
                 break
 
     def write(self, job: CommitJob, done: Done) -> bool:
-        """Tell whether the commit is on its way, or written; `done` is called in a turn when it has ended."""
+        """Start or finish writing a commit; return False if no writer can.
+
+        `done` is called when it has ended.
+        """
         plain = job.begin_plain() if self._idle else None
         if plain is None:
             return False
@@ -72,14 +74,14 @@ class DiskWriters:
         self._busy[writer] = job, done
         job.begun(lambda _: self._wait(writer))
         try:
-            alone = len(self._busy) == 1  # a crowd goes to the journal, which wants no zeros ahead
+            alone = len(self._busy) == 1  # many commits go to the journal, which needs no zeros ahead
             writer.begin(*plain, alone)
-        except OSError:  # it was not begun: that ends as a write that failed, which is tried again
+        except OSError:  # the write did not begin: report it as failed, so that it is retried
             self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
         return True
 
     def _write_now(self, job: CommitJob, done: Done, plain: tuple[int, RecordBuffer], pace: SyncPace) -> None:
-        """Write and sync on the loop's thread, in the turn that began the commit; it ends there."""
+        """Write and sync on the loop's thread; the commit ends in this call."""
         writer = self._idle[-1]
         job.begun(_is_written)
         writer.write_now(*plain, True)
@@ -114,7 +116,7 @@ class DiskWriters:
         return done
 
     def shutdown(self) -> None:
-        """Return when all that was begun has ended; ends that the loop did not see are not told."""
+        """Return when all writes have ended; callbacks that the loop has not run yet are dropped."""
         for writer in self._all:
             self._loop.remove_reader(writer.fileno())
             if writer in self._busy:

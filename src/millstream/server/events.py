@@ -1,14 +1,14 @@
-"""What the server tells its system account by itself: clients that come and go, and heartbeats.
+"""Publish the server's own events to the system account: clients that connect or disconnect, and heartbeats.
 
     $SYS.ACCOUNT.<name>.CONNECT, .DISCONNECT    a client
     $SYS.ACCOUNT.<name>.SERVER.CONNS            how many clients an account has (and the older
     $SYS.SERVER.ACCOUNT.<name>.CONNS            subject of the same)
-    $SYS.SERVER.<id>.CLIENT.AUTH.ERR            somebody was refused
+    $SYS.SERVER.<id>.CLIENT.AUTH.ERR            a client was refused
     $SYS.SERVER.<id>.STATSZ                     statistics, often at first, then every ten seconds
-    $SYS.SERVER.<id>.LAMEDUCK, .SHUTDOWN        the server is going
+    $SYS.SERVER.<id>.LAMEDUCK, .SHUTDOWN        the server stops
 
-An event that nobody listens to costs a look at a cached route.  Without a system account nothing
-is told and nothing answered.  Answers to requests are in ``system_requests``.
+An event without subscribers costs a look-up of a cached route.  Without a system account there are no events
+and no answers.  Answers to requests are in ``system_requests``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from millstream.server.system_messages import ServerInfo
 
 _FIRST_STATSZ_S: Final = 0.25
-_STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one goes on
-_ACCOUNT_INTERVAL_S: Final = 30.0  # between counts of an account in which nothing happens
-_FEW_CLIENTS: Final = 256  # whose traffic is summed up for every event
-_SUM_INTERVAL_S: Final = 1.0  # between sums over more of them
+_STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one repeats
+_ACCOUNT_INTERVAL_S: Final = 30.0  # between counts of an account without changes
+_FEW_CLIENTS: Final = 256  # with at most so many, traffic is summed up for every event
+_SUM_INTERVAL_S: Final = 1.0  # between sums over more clients
 
 
 class SystemEvents(Observer):
-    """The server's voice in the system account, from ``start`` to ``stop``."""
+    """Publishes events and answers requests of the system account, from ``start`` to ``stop``."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -57,7 +57,7 @@ class SystemEvents(Observer):
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Answer requests, tell events and beat."""
+        """Begin to answer requests, publish events and send heartbeats."""
         if self._broker.system_account is None:
             return
         self._running = True
@@ -66,7 +66,7 @@ class SystemEvents(Observer):
         self._statsz_timer = self._broker.turns.later(_FIRST_STATSZ_S, self._beat)
 
     def stop(self) -> None:
-        """Say that the server is going down, then nothing more."""
+        """Announce the shutdown, and stop publishing."""
         if not self._running:
             return
         self._announce_server("SHUTDOWN")
@@ -80,7 +80,7 @@ class SystemEvents(Observer):
         self._counts.clear()
 
     def lame_duck(self) -> None:
-        """Say that clients will be sent away."""
+        """Announce lame duck mode."""
         if self._running:
             self._announce_server("LAMEDUCK")
 
@@ -90,7 +90,7 @@ class SystemEvents(Observer):
             self._outbox.announce(account, self._server_subject(what), lambda info: info)
 
     def _reloaded(self, plan: ReloadPlan) -> None:
-        """Accounts may have come and gone."""
+        """Follow changes of the accounts."""
         self._requests.listen()
         for name in self._counts.keys() - self._broker.accounts.keys():
             self._counts.pop(name).stop()
@@ -154,7 +154,7 @@ class SystemEvents(Observer):
                 self._outbox.announce_in_slices("heartbeat", account, subject, statsz(self._server))
 
     def _count_changed(self, account: Account) -> None:
-        if account.name == GLOBAL_ACCOUNT:  # where clients are before we know them
+        if account.name == GLOBAL_ACCOUNT:  # where clients are before they are authenticated
             return
         count = self._counts.get(account.name)
         if count is None:
@@ -166,7 +166,7 @@ class SystemEvents(Observer):
 
 
 class AccountCount:
-    """Tells how many clients an account has: at every change, and now and then while it has some."""
+    """Publishes how many clients an account has: at every change, and at intervals while it has some."""
 
     def __init__(self, outbox: Outbox, server: Server, account: Account) -> None:
         self._outbox = outbox
@@ -177,26 +177,26 @@ class AccountCount:
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sum = Traffic(0, 0, 0, 0)
-        self._old_at = 0.0  # when the sum over many clients is made anew
+        self._old_at = 0.0  # when the sum over many clients expires
 
     def changed(self) -> None:
-        """Tell now, and again when it has been quiet for a while."""
+        """Publish the count now, and again after an interval without changes."""
         self._due = self._broker.now() + _ACCOUNT_INTERVAL_S
         if self._timer is None and self._account.connections:
             self._timer = self._broker.turns.at(self._due, self._beat)
         system = self._broker.system_account
         if system is not None:
-            event_id = nuid()  # one event, on two subjects
+            event_id = nuid()  # the same event on two subjects
             for subject in self._subjects:
                 self._outbox.announce(
                     system,
                     subject,
                     lambda info: _account_connections(info, self._account, self._traffic(), event_id),
                 )
-        # The timer is left alone and looks at the time itself: setting it for each client would cost more.
+        # The timer stays and checks `_due` itself: setting it for each client would cost more.
 
     def _traffic(self) -> Traffic:
-        """What the clients did; of many it is summed up now and then, not for each that comes or goes."""
+        """Return the traffic of the account's clients; with many, as of about a second ago."""
         if len(self._account.connections) <= _FEW_CLIENTS:
             self._summed_up(finish(account_traffic(self._account)), None)
         elif self._broker.now() >= self._old_at:
@@ -221,7 +221,7 @@ class AccountCount:
             self._timer = None
 
 
-# What makes the documents is imported with the first that somebody listens to: a server starts without it.
+# The module of the documents is imported for the first event with a subscriber, not at the start.
 
 
 def _connect_event(info: ServerInfo, connection: Connection) -> object:

@@ -1,7 +1,7 @@
-"""JetStream as a part of the server: started before clients come, stopped after the last is answered.
+"""Run JetStream as a part of the server: it starts before clients connect and stops after the last answer.
 
 Binds the engine to the broker's accounts, follows a reload of the configuration, and shows it to monitoring.
-The engine is imported when it is switched on: a server without it starts without importing it.
+The engine is imported when JetStream is enabled, so a server without it starts faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMITTING_THREADS: Final = 4  # one sync at a time is in flight per stream; mo
 
 
 class JetStreamService:
-    """Runs from the server's start to its end, whether JetStream is on or off meanwhile."""
+    """Runs from the server's start to its end, whether JetStream is enabled meanwhile or not."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -38,7 +38,7 @@ class JetStreamService:
 
     @property
     def view(self) -> EngineView | None:
-        """JetStream as monitoring sees it; None while it is off."""
+        """Return JetStream's view for monitoring, or None while it is disabled."""
         if self._view is None and self.engine is not None:
             from millstream.server.jetstream_view import EngineView
 
@@ -46,7 +46,7 @@ class JetStreamService:
         return self._view
 
     def start(self) -> None:
-        """Open the store, if JetStream is configured; StoreError if it cannot be used."""
+        """Open the store if JetStream is configured; raise StoreError if it cannot be used."""
         options = self._server.options.jetstream
         if not options.enabled:
             return
@@ -107,7 +107,7 @@ class JetStreamService:
         return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
 
     def _refuse_others(self, engine: Engine) -> None:
-        """Accounts without JetStream are told so, unless they use another account's under its own name."""
+        """Refuse requests of accounts without JetStream, unless they import the API of another account."""
         broker = self._server.broker
         for name, account in broker.accounts.items():
             if name == broker.options.system_account:
@@ -118,7 +118,7 @@ class JetStreamService:
                 engine.refuse(name)
 
     def _map_domain(self, options: JetStreamOptions) -> None:
-        """Whoever names the domain reaches the plain subjects, too."""
+        """Map the API subjects with the domain to those without."""
         broker = self._server.broker
         mappings: tuple[SubjectMapping, ...] = ()
         if options.domain:
@@ -131,7 +131,7 @@ class JetStreamService:
         broker.configure_accounts()
 
     def reload(self, plan: ReloadPlan) -> None:
-        """Follow a configuration that changed."""
+        """Apply a changed configuration."""
         from millstream.config.reload import Area
 
         options = plan.options.jetstream
@@ -145,7 +145,7 @@ class JetStreamService:
 
 
 def _prepare_folder(store_dir: str) -> threading.Thread | None:
-    """Make a new folder durable in a thread, so that the engine is imported while the disk is at it."""
+    """Make a new folder durable in a thread, while the engine is imported."""
     from millstream.jetstream import store_folder
 
     thread = threading.Thread(target=store_folder.prepare, args=(store_dir,), name="millstream-folder")

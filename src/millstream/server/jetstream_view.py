@@ -1,7 +1,7 @@
-"""JetStream as monitoring sees it: its parts of `/varz`, `/jsz`, `/healthz` and the metrics.
+"""JetStream's parts of `/varz`, `/jsz`, `/healthz` and the metrics.
 
-Documents have the fields of nats-server 2.15.1 in its order.  What belongs to the API (state and
-configuration of streams) is written by its own encoder.
+Documents have the fields of nats-server 2.15.1 in its order.  State and configuration of streams, which
+belong to the API, are written by the API's encoder.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Jsz(Stats, frozen=True, kw_only=True):
 
 
 class EngineView:
-    """See ``monitor.jsz.JetStreamView``."""
+    """Implements ``monitor.jsz.JetStreamView``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -198,7 +198,7 @@ class EngineView:
         )
 
     def _chosen(self, options: JszOptions) -> list[AccountJetStream]:
-        """The accounts that are shown in detail."""
+        """Return the accounts that are shown in detail."""
         accounts = self._engine.accounts
         if options.account in accounts:
             return [accounts[options.account]]
@@ -247,14 +247,14 @@ class EngineView:
         )
 
     def _consumers(self, stream: Stream, options: JszOptions, *, direct: bool) -> Listing | list[None]:
-        """What is told about the stream's consumers, or about those of its mirrors and sources."""
+        """Return the consumers of the stream; with `direct`, those that its mirrors and sources created."""
         if not options.consumer or (direct and not options.direct_consumer):
             return []
         chosen = [each for each in stream.consumers.values() if each.config.direct is direct]
         return Listing(_consumer(each, options) for each in chosen) if chosen else []
 
     def _streams(self) -> Iterator[Stream]:
-        """All streams that are there now."""
+        """Yield all streams."""
         for account in list(self._engine.accounts.values()):
             yield from list(account.streams.values())
 
@@ -274,7 +274,7 @@ class EngineView:
         return (HTTPStatus.SERVICE_UNAVAILABLE if ill else HTTPStatus.OK), ill
 
     def _missing(self, options: HealthzOptions) -> HealthError | None:
-        """The first of account, stream and consumer that is asked for and not there."""
+        """Return an error for the first of account, stream and consumer that is requested and missing."""
         name, stream = options.account, options.stream
         if not name:
             return None
@@ -354,7 +354,7 @@ class EngineView:
 
 
 def _by_name(account: AccountJetStream) -> Iterator[Stream | None]:
-    """The streams of an account, by name; None while they are sorted, and for those that go meanwhile."""
+    """Yield the streams of an account by name, and None while sorting and for streams deleted meanwhile."""
     names: SortedPage[str] = SortedPage()
     unsorted = iter(list(account.streams))
     while batch := list(itertools.islice(unsorted, AT_ONCE)):
@@ -390,7 +390,7 @@ def _consumer(consumer: Consumer, options: JszOptions) -> msgspec.Raw:
 
 
 def _problems(account: AccountJetStream) -> Pieces[list[HealthError]]:
-    """Streams that did not start, and those that can not be written."""
+    """Return streams that did not start, and those that cannot be written."""
     texts = [
         (name, f"JetStream stream '{account.name} > {name}' could not be recovered")
         for name in sorted(account.unrecovered)

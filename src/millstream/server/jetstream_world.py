@@ -1,4 +1,4 @@
-"""An account of the broker, as JetStream sees it: the other side of ``jetstream.ports``."""
+"""Implement the ports of JetStream (``jetstream.ports``) for an account of the broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for 
 
 
 class AccountWorld:
-    """See ``jetstream.ports.World``."""
+    """Implements ``jetstream.ports.World``."""
 
     def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Workers) -> None:
         self._broker = broker
@@ -225,7 +225,7 @@ class AccountWorld:
 
 
 def _name_of(subject: bytes) -> str:
-    """What the watchdog calls a request: without the names of streams and consumers."""
+    """Return the watchdog's name for a request, without names of streams and consumers."""
     endpoint, _ = find_endpoint(subject)
     if endpoint:
         return name_of_endpoint(endpoint)

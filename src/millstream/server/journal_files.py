@@ -1,16 +1,16 @@
-"""The files of the commit journal: two of them, which are used in turn.
+"""The two files of the commit journal, which are used in turn.
 
-    turn:  the other file is used; the logs that this one vouches for are synced
+    turn:  the other file is used; the logs with commits in this one are synced
            ──▶ all synced ──▶ its batches are overwritten with zeros, and it can be used again
 
-Thousands of logs are synced together, with one sync of their file system: one by one, each would cost a
-flush of the disk, which publishers wait for, too.  Only if the file system cannot be synced as a whole, or
-says that it failed, each log is synced by a commit of its own, which finds out which one it was.
+Thousands of logs are synced together, with one sync of their file system: syncing them one by one would cost
+a flush of the disk for each, which publishers wait for, too.  If the file system cannot be synced as a whole,
+or the sync fails, each log is synced by a commit of its own, which finds the log that failed.
 
-A file is turned when it is full; some seconds after its first batch, so that what was removed does not stay
-in it; and when content is to be erased (``when_released``).
+A file is turned when it is full; some seconds after its first batch, so that removed messages do not stay in
+it; and when content has to be erased (``when_released``).
 
-Not here: what is written to them, and when (``commit_journal``).
+Not here: what is written to the files, and when (``commit_journal``).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Submit = Callable[[Callable[[], None], Done], None]
 
 _TURN_AFTER_S: Final = 10.0
 _SYNCS_AT_ONCE: Final = 4
-_TOLD_AT_ONCE: Final = 256  # logs, before others have their turn
-_REST_S: Final = 60.0  # after a file could not be made or cleared
+_TOLD_AT_ONCE: Final = 256  # logs, before other work has its turn
+_REST_S: Final = 60.0  # after a file could not be created or cleared
 
 
 class JournalFile:
-    """One file, and the logs that it has something of."""
+    """A file of the journal, and the logs with commits in it."""
 
     def __init__(self, path: str, descriptor: int, mark: bytes) -> None:
         self.path = path
@@ -63,10 +63,10 @@ class JournalFile:
 
 
 class JournalFiles:
-    """The pair; called on the loop's thread.
+    """The pair of files; called on the loop's thread.
 
-    `changed` is called when a file can, or cannot, be written; `before_made` in another thread, before a file
-    is made.
+    Calls `changed` when a file can, or cannot, be written, and `before_made` in another thread before a file
+    is created.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JournalFiles:
     # -- which one is written ---------------------------------------------------------------------
 
     def with_room(self, size: int) -> JournalFile | None:
-        """Return the file that the next batch goes to; None if neither has so much room."""
+        """Return the file for the next batch, or None if neither has `size` bytes left."""
         if self.active is not None and self.size - self.active.end < size:
             self.turn()
         if self.active is None or self.size - self.active.end < size:
@@ -118,7 +118,7 @@ class JournalFiles:
         return self.active
 
     def batch_begins(self, file: JournalFile, size: int) -> int:
-        """Return where in the file a batch of `size` bytes is to be written."""
+        """Return the position in the file for a batch of `size` bytes."""
         position = file.end
         file.end += size
         self.writing = True
@@ -137,7 +137,7 @@ class JournalFiles:
         self.turn()
 
     def turn(self) -> None:
-        """Use the other file, and have everything synced that this one vouches for."""
+        """Use the other file, and sync all logs with commits in this one."""
         self._turn_wanted = self.writing
         if self.active is None or self.writing or not self.active.in_use:
             return
@@ -153,7 +153,7 @@ class JournalFiles:
     # -- syncing what a file vouches for ----------------------------------------------------------
 
     def _sync(self, file: JournalFile) -> None:
-        """Sync the file system with all logs that a file vouches for; if that fails, each of them."""
+        """Sync the file system with all logs that have commits in the file; if that fails, sync each log."""
         failed = 0
         epoch = file.epoch
 
@@ -181,7 +181,7 @@ class JournalFiles:
         self._tell_some()
 
     def _tell_some(self) -> None:
-        """Tell logs whose files have not grown since that they are synced, some at a time."""
+        """Notify logs whose files have not grown since that they are synced, some at a time."""
         files = [file for file in (self.active, self.other) if file is not None]
         for _ in range(min(len(self._to_tell), _TOLD_AT_ONCE)):
             key, log = self._to_tell.popleft()
@@ -231,7 +231,7 @@ class JournalFiles:
         return self._making is not None
 
     def make(self) -> bool:
-        """Make another file, in a thread of its own; False if that is not to be."""
+        """Create another file, in a thread; return False if that is not possible now."""
         if self._making is not None:
             return True
         if self._closed or self._loop.time() < self._rests_until:
@@ -283,7 +283,7 @@ class JournalFiles:
     # -- what streams say -------------------------------------------------------------------------
 
     def synced(self, key: bytes) -> None:
-        """Everything of a log is synced; or the log is gone."""
+        """Record that all files of a log are synced, or that the log is deleted."""
         for file in (self.active, self.other):
             if file is not None:
                 file.unsynced.pop(key, None)
@@ -291,11 +291,11 @@ class JournalFiles:
         self._sync_more()
 
     def holds(self, key: bytes) -> bool:
-        """Tell whether a file has something of a log."""
+        """Return True if a file has commits of a log."""
         return any(file is not None and key in file.keys for file in (self.active, self.other))
 
     def when_released(self, key: bytes, then: Callable[[], None]) -> None:
-        """Call back when no file has anything of a log, which takes no commits until then."""
+        """Call `then` when no file has commits of a log; the log must not commit until then."""
         if not self.holds(key):
             then()
             return
@@ -304,7 +304,7 @@ class JournalFiles:
             self.turn()
 
     def close(self) -> None:
-        """End; files that vouch for nothing any more are removed."""
+        """Sync all logs, and remove the files whose logs are synced."""
         self._closed = True
         if self._turn_timer is not None:
             self._turn_timer.cancel()

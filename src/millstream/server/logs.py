@@ -1,4 +1,4 @@
-"""Logging: nats-server's line format for people and scripts, or one JSON object per line."""
+"""Set up logging, in nats-server's line format or as one JSON object per line."""
 
 import logging
 import os
@@ -20,7 +20,10 @@ _LABELS = {
 
 
 class LineFormatter(logging.Formatter):
-    """``[pid] 2026/11/15 19:57:39.182914 [INF] text``: tools read these lines."""
+    """Format lines as nats-server does, because tools read them.
+
+    ``[pid] 2026/11/15 19:57:39.182914 [INF] text``.
+    """
 
     def __init__(self, *, with_time: bool, utc: bool, color: bool) -> None:
         super().__init__()
@@ -43,7 +46,7 @@ _COLORS = {"DBG": "\x1b[36m", "TRC": "\x1b[33m", "INF": "\x1b[32m", "WRN": "\x1b
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line: time (RFC 3339, UTC), level, logger, message."""
+    """Format a record as one JSON object: time (RFC 3339, UTC), level, logger, message."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -67,13 +70,13 @@ def _timestamp(record: logging.LogRecord, utc: bool) -> str:
 
 
 class LogError(MillstreamError):
-    """There is nowhere to log to."""
+    """The log cannot be opened."""
 
 
 def set_up(options: LogOptions) -> logging.Handler:
-    """Send everything under ``millstream`` where the options say; the handler, for taking down.
+    """Send everything under ``millstream`` to the log of the options; return the handler for ``take_down``.
 
-    LogError if the file cannot be opened.
+    Raises LogError if the file cannot be opened.
     """
     handler = _file_handler(options) if options.file else logging.StreamHandler(sys.stderr)
     if options.json:
@@ -103,7 +106,7 @@ def _file_handler(options: LogOptions) -> logging.Handler:
 
 
 def set_level(options: LogOptions) -> None:
-    """Debug and trace can be switched while running."""
+    """Set the levels for debug and trace; they can change while the server runs."""
     logging.getLogger("millstream").setLevel(logging.DEBUG if options.debug else logging.INFO)
     logging.getLogger("millstream.trace").setLevel(TRACE if options.trace else logging.CRITICAL)
 
@@ -114,7 +117,7 @@ def take_down(handler: logging.Handler) -> None:
 
 
 def reopen(handler: logging.Handler) -> None:
-    """Close a log file that was moved away; the next line opens it anew under its name."""
+    """Close a log file that was renamed; the next line opens a new one under its name."""
     if isinstance(handler, logging.FileHandler):
         handler.acquire()
         try:

@@ -1,10 +1,10 @@
-"""Which event loop the server runs on.  Nobody else knows."""
+"""Choose the event loop of the server; no other module depends on the choice."""
 
 import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one, else the standard library's."""
+    """Return a loop of uvloop if it is installed, otherwise of the standard library."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""Files that tell others about this process while it serves: its id, and its ports."""
+"""Write files about this process while it serves: its id, and its ports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_PID: Final = 20  # bytes
 
 @contextlib.contextmanager
 def pid_file(path: str) -> Iterator[None]:
-    """Write the process id to a file, in place of nothing but another process id; remove it in the end."""
+    """Write the process id to a file that is new or contains a process id; remove it at the end."""
     file, mine = Path(path), str(os.getpid())
     try:
         if file.exists() and not _is_pid(file):
@@ -52,7 +52,7 @@ def _is_pid(path: Path) -> bool:
 
 @contextlib.contextmanager
 def ports_file(server: Server, folder: str) -> Iterator[None]:
-    """`<program>_<pid>.ports`, where tools look up ports that the system picked."""
+    """Write `<program>_<pid>.ports`, which tells tools the ports that the system picked."""
     name = Path(sys.argv[0]).name if sys.argv[0] else "millstream"
     path = Path(folder) / f"{name}_{os.getpid()}.ports"
     try:

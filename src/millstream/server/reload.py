@@ -1,6 +1,6 @@
-"""Reading the configuration again while the server runs (SIGHUP, or a system request).
+"""Read the configuration again while the server runs (SIGHUP, or a system request).
 
-A file that is wrong, or that changes what cannot change, leaves everything as it was.
+A file that is invalid, or changes a setting that cannot change, has no effect.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _log = logging.getLogger("millstream.server")
 
 
 def reload_configuration(server: Server) -> ReloadPlan:
-    """Apply what changed in the configuration file.
+    """Apply the changes of the configuration file.
 
-    ConfigError if that is not possible, or if a part of it failed: then all else is in force.
+    Raises ConfigError if that is not possible, or if a part of it failed; the other parts are then in force.
     """
     options = server.options
     if not options.config_file:
@@ -53,7 +53,7 @@ def reload_configuration(server: Server) -> ReloadPlan:
 
 
 def _try(what: str, step: Callable[[], object]) -> str:
-    """Take one step of the plan; what went wrong, if something did.  The others are taken all the same."""
+    """Run one step of the plan; return the error as a text, or "".  The other steps run in any case."""
     try:
         step()
     except MillstreamError as error:

@@ -95,14 +95,14 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that clients connect to; known when the server has been started."""
+        """Return the port for clients, which is known after the start."""
         if self._listener is None:
             raise MillstreamError("this server has no port yet: start it, or enter it with `async with`")
         return self._listener.port
 
     @property
     def client_url(self) -> str:
-        """What to hand to ``nats.connect``."""
+        """Return the URL for ``nats.connect``."""
         scheme = "tls" if self.options.broker.tls is not None else "nats"
         return f"{scheme}://{_reachable(self.options.broker.host)}:{self.port}"
 
@@ -114,7 +114,7 @@ class Server:
         return f"{scheme}://{_reachable(self.options.broker.websocket.host)}:{self._websocket.port}"
 
     def ports(self) -> dict[str, list[str]]:
-        """Every address in use, as the ports file lists them."""
+        """Return all addresses in use, in the form of the ports file."""
         ports = {"nats": [self.client_url]}
         if self._monitor is not None:
             ports["monitoring"] = [self._monitor.url]
@@ -126,12 +126,12 @@ class Server:
 
     @property
     def monitor(self) -> Monitor | None:
-        """The monitoring endpoint, if there is one."""
+        """Return the monitoring endpoint, or None."""
         return self._monitor
 
     @property
     def ready(self) -> bool:
-        """Whether new clients are taken."""
+        """Return True if new clients are accepted."""
         listener = self._listener
         return listener is not None and listener.port > 0 and not self.broker.lame_duck and not self._stopping
 
@@ -143,7 +143,7 @@ class Server:
 
     @property
     def arrow_url(self) -> str:
-        """Where ranges of streams can be had as Arrow; see docs/arrow.md."""
+        """Return the URL of the Arrow endpoint (docs/arrow.md)."""
         if self._arrow is None:
             raise LookupError("this server has no Arrow endpoint; it comes with JetStream: give `store_dir`")
         return self._arrow.url
@@ -151,9 +151,9 @@ class Server:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen on all addresses; nothing is left behind if one of them cannot be had.
+        """Listen on all addresses; if one of them is not available, release the others and raise.
 
-        A server that was stopped can be started again.
+        A stopped server can be started again.
         """
         if self.started_ns and self._stopping is None:
             raise MillstreamError("this server runs already; stop it before it is started again")
@@ -217,7 +217,7 @@ class Server:
             _log.info("Starting %s monitor on %s", self._monitor.scheme, self._monitor.address)
 
     def follow_jetstream(self) -> None:
-        """Serve streams as Arrow, if there are streams to serve."""
+        """Start the Arrow endpoint if JetStream is enabled."""
         options = self.options.arrow
         if self._arrow is None and options.enabled and self.jetstream.engine is not None:
             from millstream.server.arrow import ArrowEndpoint
@@ -227,7 +227,7 @@ class Server:
             self._arrow = endpoint
 
     async def _stop_arrow(self) -> None:
-        """Before JetStream stops: it reads the logs that are closed then."""
+        """Stop the Arrow endpoint, before JetStream closes the logs that it reads."""
         endpoint, self._arrow = self._arrow, None
         if endpoint is not None:
             await endpoint.stop()
@@ -255,7 +255,7 @@ class Server:
                 _log.warning('Clients that are not using "TLS Handshake First" option will fail to connect')
 
     async def stop(self) -> None:
-        """Close every connection and listener.  Whoever calls it again waits for the same end."""
+        """Close every connection and listener; further calls wait for the same end."""
         await asyncio.shield(self.request_stop())
 
     def request_stop(self) -> asyncio.Task[None]:
@@ -291,7 +291,7 @@ class Server:
         await self._stopped.wait()
 
     def renew_certificates(self) -> None:
-        """Use the certificates of the current options for connections to come."""
+        """Use the certificates of the current options for new connections."""
         broker = self.options.broker
         if broker.tls is not None and self._listener is not None:
             self._listener.replace_context(broker.tls)
@@ -301,7 +301,7 @@ class Server:
     # -- lame duck --------------------------------------------------------------------------------
 
     def enter_lame_duck(self) -> None:
-        """Take no new clients, tell the old ones, send them away one by one, then stop."""
+        """Refuse new clients, notify the others, disconnect them one by one, then stop."""
         if self._lame_duck is None and self._stopping is None:
             self._lame_duck = asyncio.get_running_loop().create_task(self._retire())
 
@@ -348,7 +348,7 @@ def _stored_in(folder: str, options: ServerOptions) -> JetStreamOptions:
 
 
 def _reachable(host: str) -> str:
-    """A host to connect to: the wildcard address is not one."""
+    """Return a host that clients can connect to, also for the wildcard address."""
     if host in ("", "0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

@@ -1,17 +1,16 @@
-"""Decides whether the event loop writes and syncs a commit itself, instead of handing it to a thread.
+"""Decide whether the event loop writes and syncs a commit itself, instead of handing it to a thread.
 
-To hand it over, a thread has to be woken, and then the loop: on a fast disk that takes half as long as the
-sync. But a sync on the loop holds up all clients, so the loop does it only while nobody notices:
+Handing a commit over has to wake a thread and then the loop: on a fast disk that takes half as long as the
+sync. But a sync on the loop blocks all clients, so the loop syncs only while no client notices:
 
-    one client      nobody else sent anything for 50 ms
-    fast disk       the last writes took less than 2 ms each, whoever did them
+    one client      no other client sent anything for 50 ms
+    fast disk       the last writes took less than 2 ms each, on the loop or in a thread
     small commits   a client that sends much gains more if the next commit gathers meanwhile
-    one commit      none is under way, and the step that begins it has begun no other
+    one commit      none is running, and the step that begins it has begun no other
 
-No disk promises that the next sync is as fast as the last. After a slow write on the loop, threads write
-for twenty times as long; after one that took 5 ms or more for at least a second, and for twice as long each
-time, up to a minute. So slow syncs take a twentieth of the loop's time at most, when nobody else asked for
-it.
+The next sync may always be slower than the last.  After a slow write on the loop, threads write for twenty
+times as long; after a write of 5 ms or more for at least a second, which doubles each time, up to about a
+minute.  So slow syncs take at most a twentieth of the loop's time.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ class Watched(Protocol):
     """The watchdog of the loop."""
 
     def part_ended(self, took: float, name: str) -> None:
-        """A part of the present step is over, after so many seconds."""
+        """Report that a part of the present step has ended, after `took` seconds."""
 
 
 class Served(Protocol):
-    """What the loop was doing."""
+    """The state of the loop."""
 
     @property
     def watchdog(self) -> Watched: ...
 
     @property
     def switches(self) -> int:
-        """How often another client was read from than before."""
+        """Return how often the loop switched from one client to another."""
 
     @property
     def steps(self) -> int:
-        """How many steps the loop has ended."""
+        """Return how many steps the loop has ended."""
 
 
 class SyncPace:
-    """One for all streams of a server."""
+    """Decides for all streams of a server."""
 
     def __init__(self, served: Served, now: Callable[[], float]) -> None:
         self._served = served
@@ -71,7 +70,7 @@ class SyncPace:
         self._good = 0  # writes on the loop since the last stall
 
     def allows(self, size: int) -> bool:
-        """Tell whether the loop may write a commit that begins now while none is under way."""
+        """Return True if the loop may write a commit that begins now while none is running."""
         switches, steps = self._served.switches, self._served.steps
         now = self._now()
         if switches != self._switches:
@@ -86,11 +85,11 @@ class SyncPace:
         )
 
     def disturbed(self) -> None:
-        """A commit began while another was under way."""
+        """Record that a commit began while another one was running."""
         self._small = 0
 
     def ended(self, took_ns: int, *, on_loop: bool) -> None:
-        """Note how long a write took."""
+        """Record how long a write took."""
         if took_ns < FAST_NS:
             self._fast += 1
         else:

@@ -1,8 +1,8 @@
 """Threads that wait for the disk, so that the event loop does not.
 
-Work goes to them through one queue, and its end comes back as one callback of the loop.  A commit passes
-from the loop to a thread and back for every batch of messages, so each step of that way is time that all
-publishers of the batch wait: most go to threads that need no interpreter (``disk_writers``).
+Work goes to them through one queue, and ends with one callback on the loop.  Every batch of messages passes
+from the loop to a thread and back, and its publishers wait for each step.  Most commits therefore go to
+threads that need no interpreter lock (``disk_writers``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _call(_: str, callback: Callable[..., object], *arguments: object) -> None:
 class Workers:
     """A few threads, started when there is work for them.
 
-    `served` says what the loop does; if it is given, the loop may do the work of a quick commit itself.
+    If `served` is given, which is the state of the loop, the loop may write quick commits itself.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Workers:
         erase_within_s: Callable[[], float],
         before_made: Callable[[], None],
     ) -> None:
-        """Have a commit journal in the folder of the store; its files have numbers from `first_number` on."""
+        """Use a commit journal in the folder of the store; its files have numbers from `first_number` on."""
         self._journal = CommitJournal(
             self._loop,
             folder,
@@ -100,13 +100,13 @@ class Workers:
 
     @property
     def ending_many(self) -> bool:
-        """Tell whether commits of many streams end in this turn, which sends what they leave to be sent."""
+        """Return True if commits of many streams end in this turn, which flushes their output at its end."""
         return self._journal is not None and self._journal.ending
 
     def commit(self, job: CommitJob, done: Done) -> None:
-        """Run a commit in a thread, the shortest way that is free, then `done` in the loop.
+        """Write a commit in the fastest way that is free, then call `done` on the loop.
 
-        A few have a writer of their own.  If there are more, they share the sync of a journal.
+        A few commits at a time have a writer each.  More of them share the sync of a journal.
         """
         journal = self._journal
         if journal is not None and journal.busy and journal.take(job, done):
@@ -117,7 +117,7 @@ class Workers:
             self.submit(job.run, done)
 
     def shutdown(self) -> None:
-        """Return when all work that was submitted is done; ends that the loop did not see are not told."""
+        """Return when all submitted work is done; callbacks that the loop has not run yet are dropped."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
