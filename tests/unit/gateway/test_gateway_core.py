@@ -11,7 +11,6 @@ from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
 from millstream.gateway.errors import (
     BadRequest,
-    ApiError,
     MethodNotAllowed,
     NotFound,
     TooManyRequests,
@@ -20,7 +19,7 @@ from millstream.gateway.errors import (
 from millstream.gateway.rate import RateLimit
 from millstream.gateway.router import Route, Router
 from millstream.gateway.settings import Auth, Logging
-from millstream.link.errors import BadMessage
+from millstream.link.errors import ApiError, BadMessage
 from millstream.link.headers import header_block
 
 
