@@ -176,8 +176,8 @@ async def test_draining_takes_what_is_on_its_way(link: Link, js: ServerProcess) 
 
 async def test_what_is_not_permitted_is_told_to_whoever_asked(own_server: ServerFactory) -> None:
     server = own_server(
-        config="authorization { user: a, password: b, permissions { publish: [ok, _INBOX.>], "
-        "subscribe: [ok, _INBOX.>] } }"
+        config="authorization { users: [ { user: a, password: b, permissions: { publish: [ok], "
+        'subscribe: [ok, "_INBOX.>"] } } ] }'
     )
     async with Link(options_for(server, user="a", password="b")) as link:
         with pytest.raises(PermissionViolation, match="Publish to"):
