@@ -10,7 +10,6 @@ from millstream.gateway.auth import Authenticator, TokensFileError
 from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
 from millstream.gateway.errors import (
-    ApiError,
     BadRequest,
     MethodNotAllowed,
     NotFound,
@@ -20,7 +19,7 @@ from millstream.gateway.errors import (
 from millstream.gateway.rate import RateLimit
 from millstream.gateway.router import Route, Router
 from millstream.gateway.settings import Auth, Logging
-from millstream.link.errors import BadMessage
+from millstream.link.errors import ApiError, BadMessage
 from millstream.link.headers import header_block
 
 
