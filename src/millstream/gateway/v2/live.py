@@ -208,9 +208,7 @@ class _Reading:
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._form = form
         try:
-            self._consumer: OrderedConsumer = Client(
-                call.link, domain=call.settings.nats.link.domain
-            ).ordered(
+            self._consumer: OrderedConsumer = Client(call.link).ordered(
                 stream_of(call),
                 subjects=subjects or [">"],
                 start=start,
