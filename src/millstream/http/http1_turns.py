@@ -110,8 +110,7 @@ class Turns(Line):
         elif cycle.body_ended:
             self._next()
         else:  # what is left of the body is thrown away
-            self._read_on()
-            self._set_deadline()
+            self._go_on()
 
     def _next(self) -> None:
         """Go on behind an answer: with the next request, with what was not parsed yet, or idle."""
@@ -121,18 +120,10 @@ class Turns(Line):
             cycle = self._queue.popleft()
             self._queue = self._queue or None
             self._start(cycle)
-        elif self._state is State.LAST:
+        elif self._state is State.LAST or (self.listener.is_stopping and not self._unparsed):
             self._end()
             return
-        elif self._unparsed:
-            data, self._unparsed = self._unparsed, b""
-            self._parse(data)
-            return
-        elif self.listener.is_stopping:
-            self._end()
-            return
-        self._read_on()
-        self._set_deadline()
+        self._go_on()
 
     def stop(self) -> None:
         """Close an idle connection; others end with their answer."""
@@ -191,14 +182,11 @@ class Turns(Line):
             self.close()
 
     def _linger(self) -> None:
-        """Let the last answer arrive: to close on bytes that were not read yet can destroy it."""
-        self.flush()
+        """Let the last answer arrive, and throw away what comes."""
         self._state = State.LINGERING
         self._parser = None
         self._read_on()
-        self.deadline = self.listener.after(self.listener.limits.linger_s)
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
+        self.linger()
 
     # -- flow -------------------------------------------------------------------------------------------
 
@@ -219,15 +207,19 @@ class Turns(Line):
             else:
                 self.transport.pause_reading()
 
+    def _go_on(self) -> None:
+        """Parse what had to wait, unless it still has to, and read on."""
+        if self._unparsed and not self._is_full():
+            data, self._unparsed = self._unparsed, b""
+            self._parse(data)
+        else:
+            self._read_on()
+            self._set_deadline()
+
     def taken(self) -> None:
         """The application took what there was of its body."""
         if not self._reads and self._state is State.OPEN:
-            if self._unparsed:
-                data, self._unparsed = self._unparsed, b""
-                self._parse(data)
-            else:
-                self._read_on()
-                self._set_deadline()
+            self._go_on()
 
     def _set_deadline(self) -> None:
         listener = self.listener

@@ -43,7 +43,6 @@ class Http2(Http2Answers):
         "_discarded",
         "_has_served",
         "_last",
-        "_received",
         "_request",
         "_running",
         "_settings",
@@ -57,7 +56,6 @@ class Http2(Http2Answers):
         self._request = request
         self._settings = settings
         self._running = 0  # tasks, those of streams that were reset included
-        self._received = b""  # and not dealt with yet
         self._unfinished = NEVER  # since when a frame or a header block is incomplete
         self._has_served = False
         self._discarded = 0

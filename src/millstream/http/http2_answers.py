@@ -31,7 +31,7 @@ _CONFIG: Final = h2.config.H2Configuration(
 class Http2Answers(Line):
     """The streams of one connection, from our side."""
 
-    __slots__ = ("_blocked", "_credit", "_cycles", "_h2", "_is_closed", "_is_due", "_since")
+    __slots__ = ("_blocked", "_credit", "_cycles", "_h2", "_is_closed", "_is_due", "_received", "_since")
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
@@ -43,6 +43,7 @@ class Http2Answers(Line):
         self._since = listener.time()  # since when there are no streams
         self._is_due = False  # whether what h2 has to send will be written in this turn
         self._is_closed = False
+        self._received = b""  # and not dealt with yet
 
     # -- answers ----------------------------------------------------------------------------------------
 
@@ -182,4 +183,9 @@ class Http2Answers(Line):
                 self._h2.close_connection(code)
         self._send_out()
         self._is_closed = True
-        self.close()
+        for cycle in list(self._cycles.values()):
+            cycle.leave()
+        if self._received:
+            self._received = b""
+            self.transport.resume_reading()
+        self.linger()

@@ -8,6 +8,7 @@ not read is noticed with the first byte that it leaves.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +55,8 @@ class Line(asyncio.Protocol):
     def attach(self, transport: asyncio.Transport) -> bool:
         """Take a new connection; False if there are too many."""
         self.transport = transport
-        transport.set_write_buffer_limits(high=0)
+        # TLS compares with `at least`, and would pause for ever at zero.
+        transport.set_write_buffer_limits(high=1 if self.listener.is_secure else 0, low=0)
         self.client = _address(transport.get_extra_info("peername"))
         self.server = _address(transport.get_extra_info("sockname"))
         if self.listener.is_secure:
@@ -117,6 +119,15 @@ class Line(asyncio.Protocol):
         self.flush()
         self.transport.close()
         self.deadline = self.listener.after(self.listener.limits.write_timeout_s)
+
+    def linger(self) -> None:
+        """Say that nothing more comes, and give the peer a moment to take what was written: to close on
+        bytes that were not read yet can destroy it."""
+        self.flush()
+        self.deadline = self.listener.after(self.listener.limits.linger_s)
+        with contextlib.suppress(OSError):  # it may be gone
+            if self.transport.can_write_eof() and not self.transport.is_closing():
+                self.transport.write_eof()
 
     def pause_writing(self) -> None:
         self.is_paused = True

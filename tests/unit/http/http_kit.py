@@ -108,7 +108,9 @@ class Site:
         if scope["path"] == "/unread":
             await self.release.wait()
         while (message := await receive())["type"] == "websocket.receive":
-            await send({"type": "websocket.send", "text": message.get("text") or str(message.get("bytes"))})
+            text = message.get("text")
+            text = str(message["bytes"]) if text is None else text
+            await send({"type": "websocket.send", "text": text})
         self.gone.set()
 
 
@@ -135,7 +137,7 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
     try:
         yield reader, writer
     finally:
-        writer.close()
+        writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 

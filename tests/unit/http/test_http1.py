@@ -142,12 +142,13 @@ async def _lines(site) -> list:  # type: ignore[no-untyped-def, type-arg]
     return list(site.listener._lines)
 
 
-async def test_an_answer_that_comes_before_its_request_is_complete_leaves_the_connection_usable() -> None:
+@pytest.mark.parametrize("early", [0, 3_000_000])
+async def test_an_answer_before_the_end_of_its_request_leaves_the_connection_usable(early: int) -> None:
     async with serving() as site, connected(site.port) as (reader, writer):
-        writer.write(b"POST /early HTTP/1.1\r\n" + HOST + b"Content-Length: 1000\r\n\r\n")
+        writer.write(b"POST /early HTTP/1.1\r\n" + HOST + b"Content-Length: 3001000\r\n\r\n" + b"x" * early)
         async with asyncio.timeout(PATIENCE_S):
             assert (await reader.readuntil(b"early")).startswith(b"HTTP/1.1 404 ")
-        writer.write(b"x" * 1000 + b"GET /next HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n")
+        writer.write(b"x" * (3_001_000 - early) + b"GET /next HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n")
         assert b"GET /next" in await rest_of(reader)
 
 
