@@ -9,7 +9,7 @@ import typer
 
 from millstream.cli.endings import need
 
-PACKAGES: Final = ("h2", "httptools", "hypercorn", "uvicorn", "wsproto", "yaml")  # of the extra
+PACKAGES: Final = ("h2", "httptools", "wsproto", "yaml")  # of the extra
 
 
 class Level(StrEnum):
