@@ -153,7 +153,6 @@ async def read_consumer_live(call: Call) -> Reply:
         framing.media_type,
         await begun(_consumer_flow(call, framing, session, query.payload)),
         sent=session.sent,
-        writes_whole=call.exchange.writes_whole,
     )
 
 
