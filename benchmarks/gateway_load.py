@@ -7,6 +7,8 @@ good answer holds and counts that.  An answer that is none, or something else th
 import json
 import select
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +16,10 @@ from benchmarks.crew import Share, Stage
 from benchmarks.wire import Address, WireError, payloads
 
 _READ_BYTES: Final = 1 << 20
+_AT_ONCE: Final = 50  # connections that are opened together
 _SUCCESS: Final = b"HTTP/1.1 200 "
 _STORED: Final = b'"ok":true'
+_ANSWER_ENDS: Final = (b"}", b"}\n")
 _BODY_END: Final = b"0\r\n\r\n"  # of an answer in chunks
 _TROUBLE: Final = (b'"ok":false', b'"problem"', b"event: problem")
 
@@ -54,7 +58,7 @@ class Posters:
                     answer = begun.pop(number, b"") + answer
                 if not answer.startswith(_SUCCESS):
                     raise WireError(f"a message was not stored: {answer!r}")
-                if not answer.endswith(b"}"):
+                if not answer.endswith(_ANSWER_ENDS):
                     begun[number] = answer
                     continue
                 answered += 1
@@ -129,6 +133,30 @@ class StreamReader:
         line.close()
         counter.check(self.count)
         return share
+
+
+@contextmanager
+def held(address: Address, path: str, connections: int, *, stays: bool) -> Iterator[None]:
+    """Connections that have sent a request and got its answer, or the head of one that `stays`."""
+    request = f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+    lines: list[socket.socket] = []
+    try:
+        for first in range(0, connections, _AT_ONCE):
+            some = [_dial(address) for _ in range(min(_AT_ONCE, connections - first))]
+            lines += some
+            for line in some:
+                line.sendall(request)
+            for line in some:
+                answer = b""
+                while b"\r\n\r\n" not in answer or not (stays or answer.endswith(_ANSWER_ENDS)):
+                    more = line.recv(4096)
+                    if not more or not (answer + more).startswith(_SUCCESS):
+                        raise WireError(f"a connection is not kept: {answer + more!r}")
+                    answer += more
+        yield
+    finally:
+        for line in lines:
+            line.close()
 
 
 class _Counter:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.crew import process_cpu_s
+from benchmarks.stream_store import resident_mib
 from benchmarks.wire import Address, WireError
 from millstream.gateway.app import build_app
 from millstream.gateway.settings import Nats, Settings
@@ -60,6 +61,10 @@ class GatewayProcess:
     def cpu_s(self) -> float:
         """Processor time used so far, by all its processes."""
         return _tree_cpu_s(self._process.pid)
+
+    def memory_kib(self) -> float:
+        """Memory that the gateway itself has in RAM now."""
+        return resident_mib(self._process.pid) * 1024
 
     def close(self) -> None:
         self._process.terminate()

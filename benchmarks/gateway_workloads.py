@@ -13,7 +13,7 @@ from typing import Final
 from benchmarks import crew
 from benchmarks.compare import Row, row_of
 from benchmarks.crew import Job
-from benchmarks.gateway_load import BatchPoster, Posters, StreamReader
+from benchmarks.gateway_load import BatchPoster, Posters, StreamReader, held
 from benchmarks.gateway_process import OTHERS, OWN, GatewayProcess
 from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_store import Prepared, StoreWorkload
@@ -28,6 +28,8 @@ _POSTS: Final = 10_000
 _BATCH: Final = 200_000
 _READ: Final = 100_000
 _WARM: Final = 0.1
+KIBIBYTES: Final = "KiB"
+_HELD_ROWS: Final = ("", "post beside")
 _ROWS: Final = ("", "cpu of the caller", "cpu of the gateway", "cpu of the broker")
 
 
@@ -131,6 +133,28 @@ class _Reads(_Behind):
         return self.measure(self._reader, self._messages.count)
 
 
+class _Held(_Behind):
+    """Connections that stay: what each costs the gateway, and that others are served beside them."""
+
+    def __init__(self, kind: ServerKind, scale: float, *, connections: int, live: bool) -> None:
+        super().__init__(kind)
+        self._connections = max(100, int(connections * scale))
+        self._live = live
+
+    def run(self) -> Outcome:
+        messages = self.stream(1)
+        path = f"/v2/streams/{messages.stream}/live" if self._live else "/v1/data/alive"
+        before = self.gateway.memory_kib()
+        with held(self.gateway.address, path, self._connections, stays=self._live):
+            cost = (self.gateway.memory_kib() - before) / self._connections
+            poster = Posters(self.gateway.address, f"/v2/subjects/{messages.stream}.a", b"x", 1, 100)
+            (share,) = crew.run([poster])
+        seconds = (share.ended_ns - share.started_ns) / 1e9
+        remove(self._broker_address, messages.stream)
+        figures = {"": Figure(cost, KIBIBYTES), "post beside": Figure(seconds * 1e6 / 100, MICROSECONDS)}
+        return Outcome(figures, 0.0, 0.0, 0.0)
+
+
 _FIRST: Final = functools.partial(_Posts, path="/v1/data/subject", encoded=True)
 _SECOND: Final = functools.partial(_Posts, path="/v2/subjects", encoded=False)
 
@@ -151,6 +175,20 @@ GATEWAY: Final = (
         _ROWS,
         functools.partial(_Reads, accept="text/event-stream", marker=b"\ndata: {"),
         9,
+    ),
+    StoreWorkload(
+        "gateway-idle",
+        "memory of an idle connection",
+        _HELD_ROWS,
+        functools.partial(_Held, connections=10_000, live=False),
+        1,
+    ),
+    StoreWorkload(
+        "gateway-live",
+        "memory of a live reader",
+        _HELD_ROWS,
+        functools.partial(_Held, connections=1_000, live=True),
+        1,
     ),
 )
 HTTP_SERVERS: Final = tuple(f"gateway-on-{name}" for name in OTHERS)

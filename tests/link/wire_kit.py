@@ -1,10 +1,12 @@
 """What the tests of the wire client share: users with tokens that an operator signed, and rogue servers."""
 
+import asyncio
 import base64
 import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +14,7 @@ from typing import Any, Self
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.options import LinkOptions, parse_servers
+from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 
 ServerFactory = Callable[..., ServerProcess]
@@ -21,6 +24,14 @@ def options_for(server: ServerProcess, **fields: Any) -> LinkOptions:
     """With time for a server on a busy machine, unless `fields` say otherwise."""
     patience = {"connect_timeout_s": 60.0, "request_timeout_s": 60.0}
     return LinkOptions(servers=parse_servers(server.client_url), **(patience | fields))
+
+
+async def eventually(check: Callable[[], bool]) -> None:
+    """Ask until it is so: for what happens elsewhere and is told to nobody."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not check():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
 
 
 def _encoded(fields: dict[str, Any]) -> str:

@@ -127,10 +127,11 @@ class Route:
         self.subject = subject
         self.plain = plain
         self.queues = queues
+        self.groups: list[list[Subscription]] | None = None  # queue groups without targets (``crowd_route``)
         self.valid = True
 
     def receivers(self) -> int:
-        return len(self.plain) + len(self.queues)
+        return len(self.plain) + len(self.queues) + (len(self.groups) if self.groups is not None else 0)
 
 
 class AckRoute:
@@ -267,13 +268,16 @@ class SubjectSpace:
         if found is None:
             if head not in self._crowds:
                 one_more = b"." not in head  # token: subjects of three have two in their head
-                match = self.tree.match_any_last if one_more else self.tree.match_any_tail
-                found = self._crowds[head] = match(head)
+                found = self.tree.match_any_last(head) if one_more else self.tree.match_any_tail(head)
+                self._crowds[head] = found
             if found is None:
                 return None
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
             return None
-        return self._route_to(found, subject)
+        route = Route(subject, self._targets(found.plain, subject), [])
+        if found.queues:
+            route.groups = list(found.queues.values())
+        return route
 
     def refuse(self, subject: bytes) -> None:
         """Count a message that is dropped for its subject or reply; log it, rate-limited."""
@@ -489,15 +493,34 @@ class SubjectSpace:
         for members in route.queues:
             if self._deliver_to_one(members, frame, source):
                 taken += 1
+        if route.groups is not None:
+            for group in route.groups:
+                if self._deliver_to_one_of(group, route.subject, frame, source):
+                    taken += 1
         return taken
+
+    def _deliver_to_one_of(
+        self, group: list[Subscription], subject: bytes, frame: Frame, source: Subscriber | None
+    ) -> bool:
+        """Deliver to a member of a queue group whose targets nobody made: a group may have thousands."""
+        count = len(group)
+        start = self._draw(count)
+        for step in range(count):
+            targets = self._targets([group[(start + step) % count]], subject)
+            if targets and self._deliver_to_one(targets, frame, source):
+                return True
+        return False
+
+    def _draw(self, count: int) -> int:
+        """Return a number below `count`, by a small linear congruential generator: fair enough, and free."""
+        if count < 2:
+            return 0
+        self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+        return (self._random >> 8) % count
 
     def _deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
         count = len(members)
-        start = 0
-        if count > 1:
-            # A small linear congruential generator: fair enough to spread load, and free.
-            self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
-            start = (self._random >> 8) % count
+        start = self._draw(count)
         for step in range(count):
             index = start + step
             if index >= count:

@@ -1,12 +1,14 @@
-"""Parse, check and answer the HTTP request that turns a connection into a websocket.
+"""The HTTP request that turns a connection into a websocket: judged and answered.
 
-Bytes in, a decision out: an `Upgrade` with everything the connection needs, or a `Refusal` with nats-server's
-status.  Where nats-server relies on Go's HTTP server (keep-alive after an error, redirects of unclean paths,
-folded headers) this is stricter: an error is answered once and the connection closed.
+A `Head` in, a decision out: an `Upgrade` with everything the connection needs to know, or a `Refusal` with
+the status that nats-server gives.  Where nats-server is Go's HTTP server (keep-alive after an error,
+redirects of unclean paths, folded headers) this is stricter: an error is answered once and the connection
+closed.
 
-Always true:  a request never uses more than `MAX_REQUEST_SIZE` bytes of memory.
-Not here:     frames after the upgrade (protocol.websocket), sockets and the timeout (broker.websocket),
-              checking credentials from cookies (the broker's authentication).
+Always true:  a request never holds more than `MAX_REQUEST_SIZE` bytes of memory.
+Not here:     reading the request (http.head), frames after the upgrade (protocol.websocket), sockets and
+              the timeout (broker.websocket), what the credentials from cookies are worth (the broker's
+              authentication).
 """
 
 import base64
@@ -14,15 +16,15 @@ import binascii
 import hashlib
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.broker.options import WebSocketOptions
+from millstream.http.head import TOKEN, BadHead, Head, Headers, HeadReader, split_url
 from millstream.protocol.websocket import BROWSER_FRAME_SIZE
 
 # nats-server takes 1 MiB.  Anybody may open a connection and send this much before being known, and a
@@ -37,36 +39,12 @@ _UNSUPPORTED_PATHS: Final = {
 }
 _RESERVED_HEADERS: Final = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_VERSION: Final = re.compile(r"HTTP/(\d)\.(\d)")
-_END_OF_HEADERS: Final = re.compile(rb"\n\r?\n")
 _COOKIE_VALUE: Final = re.compile(r"[ !#-:<-\[\]-~]*")
-
-Headers = Mapping[str, Sequence[str]]  # lower-case name to the values in order of appearance
 
 
 class WebSocketOptionsError(MillstreamError):
     """The websocket block contains something impossible."""
-
-
-class Request(msgspec.Struct, frozen=True):
-    method: str
-    path: str
-    host: str
-    headers: Headers
-    early_data: bool = False  # something followed the request in the same read
-
-    def first(self, name: str) -> str:
-        """Return the first value of a header, or an empty string."""
-        values = self.headers.get(name)
-        return values[0] if values else ""
-
-    def lists(self, name: str, wanted: str) -> bool:
-        """Return True if a header with a comma-separated list contains `wanted`, in any case."""
-        values = ",".join(self.headers.get(name, ())).split(",")
-        return wanted.lower() in (value.strip(" \t").lower() for value in values)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -116,73 +94,14 @@ class RequestReader:
     """Collects one request from its pieces."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._head = HeadReader(MAX_REQUEST_SIZE)
 
-    def feed(self, data: bytes) -> Request | Refusal | None:
-        """Return the request or its refusal; None while it is incomplete."""
-        searched = max(0, len(self._buffer) - 2)
-        self._buffer += data
-        end = _END_OF_HEADERS.search(self._buffer, searched)
-        if (end.start() if end else len(self._buffer)) > MAX_REQUEST_SIZE:
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            return Refusal(status, "request header too large", malformed=True)
-        if end is None:
-            return None
-        text = self._buffer[: end.start()].decode("latin-1")
-        return _parse(text, early_data=end.end() < len(self._buffer))
-
-
-def _malformed(reason: str, detail: str = "") -> Refusal:
-    return Refusal(HTTPStatus.BAD_REQUEST, reason, detail, malformed=True)
-
-
-def _parse(text: str, *, early_data: bool) -> Request | Refusal:
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    words = lines[0].split(" ")
-    if len(words) != 3 or not _TOKEN.fullmatch(words[0]):
-        return _malformed("malformed request line")
-    method, target, version = words
-    numbers = _VERSION.fullmatch(version)
-    if numbers is None:
-        return _malformed("malformed HTTP version")
-    if numbers[1] != "1":
-        status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
-        return Refusal(status, "unsupported HTTP version", "unsupported protocol version", malformed=True)
-    headers: dict[str, list[str]] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        value = value.strip(" \t")
-        if not colon or _CONTROL_CHARACTER.search(value):
-            return _malformed("malformed header")
-        if not _TOKEN.fullmatch(name):
-            return _malformed("invalid header name", "invalid header name")
-        headers.setdefault(name.lower(), []).append(value)
-    hosts = headers.pop("host", [])
-    if not hosts and numbers[2] != "0":
-        return _malformed("missing Host header", "missing required Host header")
-    if len(hosts) > 1:
-        return _malformed("more than one Host header")
-    host = hosts[0] if hosts else ""
-    if not target.startswith("/"):
-        url = _split_url(target)
-        if url is None or url[0] not in ("http", "https"):
-            return _malformed("malformed request target")
-        _, host, target = url
-    path = target.partition("?")[0]
-    if _BAD_ESCAPE.search(path):
-        return _malformed("malformed request target")
-    return Request(method, path, host, headers, early_data)
-
-
-def _split_url(url: str) -> tuple[str, str, str] | None:
-    """Return scheme, host with port, and path; None if this is not an absolute URL."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    if not parts.scheme or not parts.netloc:
-        return None
-    return parts.scheme, parts.netloc.rpartition("@")[2], parts.path
+    def feed(self, data: bytes) -> Head | Refusal | None:
+        """Return the request or why there is none; None while it is incomplete."""
+        found = self._head.feed(data)
+        if isinstance(found, BadHead):
+            return Refusal(HTTPStatus(found.status), found.reason, found.detail, malformed=True)
+        return found
 
 
 def _host_and_port(host: str, *, secure: bool) -> tuple[str, str] | None:
@@ -208,8 +127,8 @@ class Upgrader:
         self._origins = frozenset(map(_allowed_origin, options.allowed_origins))
         self._extra_headers = "".join(_response_header(name, value) for name, value in options.headers)
 
-    def judge(self, request: Request, *, secure: bool) -> Upgrade | Refusal:
-        """Decide about a request, with or without TLS; the checks are in nats-server's order."""
+    def judge(self, request: Head, *, secure: bool) -> Upgrade | Refusal:
+        """Decide about a request that came over TLS or not; the checks come in nats-server's order."""
         for suffix, reason in _UNSUPPORTED_PATHS.items():
             if request.path.endswith(suffix):
                 return Refusal(HTTPStatus.NOT_FOUND, reason, head=request.method == "HEAD")
@@ -227,7 +146,7 @@ class Upgrader:
             return Refusal(None, "client sent data before handshake is complete")
         return self._accept(request)
 
-    def _accept(self, request: Request) -> Upgrade:
+    def _accept(self, request: Head) -> Upgrade:
         options = self._options
         compressed = options.compression and _offers_compression(request)
         unmasked = request.first("nats-no-masking") == "true"
@@ -252,7 +171,7 @@ class Upgrader:
             fragment_compressed=not safari,
         )
 
-    def _response(self, request: Request, compressed: bool, unmasked: bool) -> bytes:
+    def _response(self, request: Head, compressed: bool, unmasked: bool) -> bytes:
         key = request.first("sec-websocket-key").encode("latin-1")
         accept = base64.b64encode(hashlib.sha1(key + _ACCEPT_GUID, usedforsecurity=False).digest())
         lines = [
@@ -267,13 +186,13 @@ class Upgrader:
         lines += [self._extra_headers, "\r\n"]
         return "".join(lines).encode("latin-1")
 
-    def _origin_problem(self, request: Request, secure: bool) -> str | None:
+    def _origin_problem(self, request: Head, secure: bool) -> str | None:
         if not self._options.same_origin and not self._origins:
             return None
         origin = request.first("origin") or request.first("sec-websocket-origin")
         if not origin:
             return None  # not a browser; a program could claim any origin
-        url = _split_url(origin)
+        url = split_url(origin)
         if url is None:
             return f"{origin!r} is not a URL"
         scheme, host, _ = url
@@ -289,7 +208,7 @@ class Upgrader:
         return None
 
 
-def _handshake_problem(request: Request) -> str | None:
+def _handshake_problem(request: Head) -> str | None:
     if not request.host:
         return "'Host' missing in request"
     if not request.lists("upgrade", "websocket"):
@@ -310,13 +229,13 @@ def _handshake_problem(request: Request) -> str | None:
     return None
 
 
-def _offers_compression(request: Request) -> bool:
+def _offers_compression(request: Head) -> bool:
     offers = ",".join(request.headers.get("sec-websocket-extensions", ()))
     return _COMPRESSION in (part.strip(" \t").lower() for part in re.split("[,;]", offers))
 
 
-def _forwarded_ip(request: Request) -> str:
-    """Return the first X-Forwarded-For header, if it is exactly one address; else an empty string."""
+def _forwarded_ip(request: Head) -> str:
+    """The first X-Forwarded-For header, if it is one address and nothing else."""
     text = request.first("x-forwarded-for")
     try:
         ipaddress.ip_address(text)
@@ -325,19 +244,19 @@ def _forwarded_ip(request: Request) -> str:
     return "" if "%" in text else text  # a zone means nothing on this machine
 
 
-def _cookies(request: Request) -> dict[str, str]:
+def _cookies(request: Head) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in ";".join(request.headers.get("cookie", ())).split(";"):
         name, _, value = pair.strip(" \t").partition("=")
         if len(value) > 1 and value[0] == value[-1] == '"':
             value = value[1:-1]
-        if _TOKEN.fullmatch(name) and _COOKIE_VALUE.fullmatch(value):
+        if TOKEN.fullmatch(name) and _COOKIE_VALUE.fullmatch(value):
             found[name] = value
     return found
 
 
 def _allowed_origin(text: str) -> tuple[str, str, str]:
-    url = _split_url(text)
+    url = split_url(text)
     if url is None or url[0] not in ("http", "https"):
         raise WebSocketOptionsError(
             f"allowed origin {text!r} must be an absolute URL with http or https scheme and a host"
@@ -354,7 +273,7 @@ def _response_header(name: str, value: str) -> str:
         raise WebSocketOptionsError(f"websocket header {name!r} not allowed")
     if lower.startswith("sec-websocket-"):
         raise WebSocketOptionsError(f'websocket header {name!r}: "Sec-WebSocket-" prefix not allowed')
-    if not _TOKEN.fullmatch(name) or _CONTROL_CHARACTER.search(value) or not _is_latin1(value):
+    if not TOKEN.fullmatch(name) or _CONTROL_CHARACTER.search(value) or not _is_latin1(value):
         raise WebSocketOptionsError(f"websocket header {name!r} cannot be sent")
     return f"{name}: {value}\r\n"
 

@@ -8,10 +8,10 @@ id and who calls.  What it raises is answered by the front, as problem details, 
 from __future__ import annotations
 
 from millstream.gateway.core import Core
-from millstream.gateway.exchange import Application
 from millstream.gateway.front import Front
 from millstream.gateway.settings import Group, Settings
 from millstream.gateway.v2.routes import asgi_app
+from millstream.http.asgi import Application
 
 
 def build_app(

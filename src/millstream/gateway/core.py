@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
-from millstream.gateway.access_log import AccessLog
 from millstream.gateway.alarms import Alarm
 from millstream.gateway.auth import Authenticator
 from millstream.gateway.budget import BodyBudget
@@ -12,7 +12,8 @@ from millstream.gateway.cors import CrossOrigin
 from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
 from millstream.gateway.rate import RateLimit
-from millstream.gateway.settings import Settings
+from millstream.gateway.settings import Logging, Settings
+from millstream.http.access_log import AccessLog
 
 
 class Core:
@@ -32,7 +33,7 @@ class Core:
         self.published = self.metrics.published.labels("v1")
         self.published_v2 = self.metrics.published.labels("v2")
         self.delivered = self.metrics.delivered.labels("v1")
-        self.access_log = AccessLog(settings.logging)
+        self.access_log = _access_log(settings.logging) if settings.logging.access else None
         self.stopping = asyncio.Event()  # set: streams say goodbye and end
         self._running = 0
 
@@ -46,3 +47,8 @@ class Core:
         self._running -= 1
         if self._running == 0:
             await self.links.close()
+
+
+def _access_log(settings: Logging) -> AccessLog:
+    log = logging.getLogger("millstream.gateway.access")
+    return AccessLog(log, as_json=settings.json, headers=settings.headers, secret=settings.do_not_log_headers)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
-from millstream.gateway.auth import ANYBODY, Caller
+from millstream.gateway import auth
 from millstream.gateway.budget import BodyBudget
 from millstream.gateway.errors import BodyTimeout, BodyTooLarge, Disconnected
-
-Message = dict[str, Any]
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = Iterable[tuple[bytes, bytes]]
+from millstream.gateway.presence import WhileThere
+from millstream.http.asgi import CALLER, Caller, Headers, Message, Receive, Scope, Send
 
 POLICY: Final = b"content-security-policy"
 _NO_PARAMETERS: Final[tuple[str, ...]] = ()
@@ -58,7 +52,7 @@ class Exchange:
         self._max_body = max_body
         self._body_timeout_s = body_timeout_s
         self.request_id = ""
-        self.caller: Caller = ANYBODY
+        self.caller: auth.Caller = auth.ANYBODY
         self.parameters = _NO_PARAMETERS  # of the path, in its order
         self.extra_headers: list[tuple[bytes, bytes]] = []
         self.status = 0  # 0: nothing was answered yet
@@ -132,14 +126,18 @@ class Exchange:
 
     @property
     def writes_whole(self) -> bool:
-        """Whether a write that is given up has written nothing: uvicorn waits for room before it writes.
-        With HTTP/2 a part of it may have left."""
-        return str(self.scope["http_version"]) != "2"
+        """Whether a write that is given up has written nothing: our own server waits for room before it
+        writes, and so do others with HTTP/1.1.  With HTTP/2 theirs may have written a part."""
+        return self._caller is not None or str(self.scope["http_version"]) != "2"
 
-    async def gone(self) -> None:
-        """Back when the caller is; to be called after the body was read."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
+    @property
+    def _caller(self) -> Caller | None:
+        caller: Caller | None = (self.scope.get("extensions") or {}).get(CALLER)
+        return caller
+
+    def while_there(self) -> WhileThere:
+        """``async with`` it, once the body was read: Disconnected as soon as the caller is gone."""
+        return WhileThere(self._caller, self.receive)
 
     # -- the answer ---------------------------------------------------------------------------------
 

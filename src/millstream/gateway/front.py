@@ -1,7 +1,7 @@
 """What every request passes: id, CORS, origin, rate limit, credentials, routing, errors, metrics, access log.
 
-    uvicorn or hypercorn ──► Front ──► /v1 handlers (own router)
-                               └─────► /v2 application
+    http, or another ASGI server ──► Front ──► /v1 handlers
+                                       └─────► /v2 application
 
 The application of a framework costs more time for each request than the rest of the gateway together (see the
 decision about the server), so the front is one function, and routes that must be fast are found by it.
@@ -18,13 +18,15 @@ from uuid import uuid4
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import JSON_TYPE, PROBLEM_TYPE, envelope, outcome_of, problem
 from millstream.gateway.errors import Disconnected, NotFound
-from millstream.gateway.exchange import POLICY, Application, Exchange, Receive, Scope, Send
+from millstream.gateway.exchange import POLICY, Exchange
 from millstream.gateway.metrics import CONTENT_TYPE
 from millstream.gateway.origins import OriginGate
-from millstream.gateway.router import NOTHING_HERE, Route, Router
+from millstream.gateway.routes import NOTHING_HERE, Route, find
 from millstream.gateway.settings import Group
 from millstream.gateway.v1.routes import routes_for
 from millstream.gateway.welcome import ROOTS, welcome_routes
+from millstream.http.asgi import Application, Receive, Scope, Send
+from millstream.http.router import Router
 
 _LOG: Final = logging.getLogger("millstream.gateway")
 _NOWHERE: Final = "(none)"
@@ -57,15 +59,15 @@ class Front:
         self._id_name = settings.request_id_header.lower().encode()
         self._id_told = settings.request_id_header.encode()
         self._gate = OriginGate(settings.cors.origins, settings.hosts, listens_on)
-        self._router = Router()
-        for route in routes_for(
+        self._router: Router[Route] = Router()
+        routes = routes_for(
             groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.link.inbox_prefix
-        ):
-            self._router.add(route)
-        for route in welcome_routes(self._prefix, settings.metrics_path):
-            self._router.add(route)
+        )
+        routes += welcome_routes(self._prefix, settings.metrics_path)
         if settings.metrics_path:
-            self._router.add(Route("GET", settings.metrics_path, _tell_metrics))
+            routes.append(Route("GET", settings.metrics_path, _tell_metrics))
+        for route in routes:
+            self._router.add(route.method, route.template, route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -101,7 +103,7 @@ class Front:
             elif scope["type"] == "websocket":
                 raise NotFound("there is no WebSocket at this path")
             else:
-                found, exchange.parameters = self._router.find(scope.get("method", "GET"), path)
+                found, _, exchange.parameters = find(self._router, scope.get("method", "GET"), path)
                 route = found.template
                 is_stream = found.is_stream
                 if not found.is_open:
@@ -186,8 +188,16 @@ class Front:
         scope = exchange.scope
         timed = None if is_stream else seconds
         core.metrics.count(scope.get("method", "WEBSOCKET"), route, exchange.status, timed)
-        if core.access_log.enabled:
-            core.access_log.write(exchange, route, seconds)
+        if core.access_log is not None:
+            core.access_log.write(
+                scope,
+                exchange.status,
+                exchange.sent_bytes,
+                seconds,
+                request_id=exchange.request_id,
+                caller=exchange.caller.name,
+                route=route,
+            )
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """ASGI's lifespan, for servers that are not ours."""

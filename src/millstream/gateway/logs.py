@@ -19,7 +19,7 @@ LEVELS: Final = {
 }
 _OURS: Final = "millstream.gateway"
 _ACCESS: Final = "millstream.gateway.access"
-_THEIRS: Final = ("uvicorn.error", "hypercorn.error", "nats")
+_THEIRS: Final = ("millstream.http", "nats")
 
 
 class _Lines(logging.Formatter):

@@ -1,82 +1,159 @@
-"""What Prometheus may know about a gateway."""
+"""What Prometheus may know about a gateway.
+
+Requests are counted in plain numbers, which cost next to nothing; Prometheus' own objects are made of them
+when somebody asks.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from millstream.http.listener import Counts
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST.encode()
+_PREFIX: Final = "millstream_gateway_"
 _METHODS: Final = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 )  # HTTP/2 lets callers make up others, and each would be a label for good
 _OTHER_METHOD: Final = "OTHER"
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BOUNDS: Final = (*(str(bound) for bound in _BUCKETS), "+Inf")
 
 
-class Metrics:
+class Tally:
+    """A number that goes up, and down if it is a gauge."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def inc(self, amount: int = 1) -> None:
+        self.value += amount
+
+    def dec(self, amount: int = 1) -> None:
+        self.value -= amount
+
+    def set(self, value: int) -> None:
+        self.value = value
+
+
+class Tallies:
+    """Tallies by the value of one label."""
+
+    def __init__(self) -> None:
+        self.by_label: dict[str, Tally] = {}
+
+    def labels(self, label: str) -> Tally:
+        return self.by_label.setdefault(label, Tally())
+
+
+class _Timer:
+    """How many requests of one route took how long."""
+
+    __slots__ = ("buckets", "sum")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * len(_BOUNDS)
+        self.sum = 0.0
+
+
+class Metrics(Collector):
     """Of one gateway, in a registry of its own; `registry` takes further ones."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        labels = ("method", "route", "status")
-        self._requests = Counter(
-            "millstream_gateway_requests", "Requests answered", labels, registry=self.registry
-        )
-        self._seconds = Histogram(
-            "millstream_gateway_request_seconds",
-            "Time from a request's head to the end of its answer; not of streams",
-            ("route",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.streams = Gauge(
-            "millstream_gateway_streams", "Subscriptions that are open", ("api",), registry=self.registry
-        )
-        self.delivered = Counter(
-            "millstream_gateway_messages_delivered",
-            "Messages written to subscriptions",
-            ("api",),
-            registry=self.registry,
-        )
-        self.published = Counter(
-            "millstream_gateway_messages_published",
-            "Messages stored for callers",
-            ("api",),
-            registry=self.registry,
-        )
-        self.connections = Gauge(
-            "millstream_gateway_connections", "HTTP connections that are open", registry=self.registry
-        )
-        self.refused = Counter(
-            "millstream_gateway_connections_refused",
-            "HTTP connections beyond the limits",
-            registry=self.registry,
-        )
-        self.links = Gauge("millstream_gateway_nats_links", "Connections to NATS", registry=self.registry)
-        self.link_up = Gauge(
-            "millstream_gateway_nats_up",
-            "Whether the gateway's own connection to NATS is up",
-            registry=self.registry,
-        )
-        self._children: dict[tuple[str, str, int], Any] = {}
-        self._timers: dict[str, Any] = {}
+        self.http = Counts()  # of all its listeners
+        self.streams = Tallies()
+        self.delivered = Tallies()
+        self.published = Tallies()
+        self.links = Tally()
+        self.link_up = Tally()
+        self._requests: dict[tuple[str, str, int], int] = {}
+        self._timers: dict[str, _Timer] = {}
+        self.registry.register(self)
 
     def count(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """One request; `seconds` is None for a stream."""
         if method not in _METHODS:
             method = _OTHER_METHOD
         key = (method, route, status)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._requests.labels(method, route, str(status))
-        child.inc()
+        self._requests[key] = self._requests.get(key, 0) + 1
         if seconds is not None:
             timer = self._timers.get(route)
             if timer is None:
-                timer = self._timers[route] = self._seconds.labels(route)
-            timer.observe(seconds)
+                timer = self._timers[route] = _Timer()
+            timer.buckets[bisect_left(_BUCKETS, seconds)] += 1
+            timer.sum += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Make Prometheus' objects of the numbers."""
+        http = self.http
+        requests = _counter("requests", "Requests answered", ["method", "route", "status"])
+        for (method, route, status), number in self._requests.items():
+            requests.add_metric([method, route, str(status)], number)
+        yield requests
+        yield self._histogram()
+        for name, text, tallies in (
+            ("messages_delivered", "Messages written to subscriptions", self.delivered),
+            ("messages_published", "Messages stored for callers", self.published),
+        ):
+            counter = _counter(name, text, ["api"])
+            for label, tally in tallies.by_label.items():
+                counter.add_metric([label], tally.value)
+            yield counter
+        streams = GaugeMetricFamily(f"{_PREFIX}streams", "Subscriptions that are open", labels=["api"])
+        for label, tally in self.streams.by_label.items():
+            streams.add_metric([label], tally.value)
+        yield streams
+        for name, text, value in (
+            ("connections", "HTTP connections that are open", http.connections),
+            ("nats_links", "Connections to NATS", self.links.value),
+            ("nats_up", "Whether the gateway's own connection to NATS is up", self.link_up.value),
+        ):
+            yield GaugeMetricFamily(_PREFIX + name, text, value)
+        for name, text, value in (
+            ("connections_refused", "HTTP connections beyond the limits", http.refused),
+            ("http2_requests", "Requests that came over HTTP/2", http.requests_http2),
+            ("websockets", "WebSockets that were opened", http.websockets),
+            (
+                "request_timeouts",
+                "Requests and answers that took too long",
+                http.timeouts,
+            ),
+            (
+                "http2_abuses",
+                "HTTP/2 connections closed for frames that bring nothing",
+                http.abuse,
+            ),
+        ):
+            yield CounterMetricFamily(_PREFIX + name, text, value)
+
+    def _histogram(self) -> Metric:
+        seconds = HistogramMetricFamily(
+            f"{_PREFIX}request_seconds",
+            "Time from a request's head to the end of its answer; not of streams",
+            labels=["route"],
+        )
+        for route, timer in self._timers.items():
+            total = 0
+            buckets: list[Any] = []
+            for bound, number in zip(_BOUNDS, timer.buckets, strict=True):
+                total += number
+                buckets.append((bound, total))
+            seconds.add_metric([route], buckets, timer.sum)
+        return seconds
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _counter(name: str, text: str, labels: list[str]) -> CounterMetricFamily:
+    return CounterMetricFamily(_PREFIX + name, text, labels=labels)

@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from millstream.gateway.errors import Forbidden
-from millstream.gateway.exchange import Exchange, Scope
+from millstream.gateway.exchange import Exchange
+from millstream.http.asgi import Scope
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = "*"

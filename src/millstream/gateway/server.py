@@ -12,6 +12,7 @@ import logging
 import signal
 import ssl
 from typing import Final
+from uuid import uuid4
 
 from millstream.base.errors import MillstreamError
 from millstream.base.reasons import CannotListen
@@ -19,13 +20,16 @@ from millstream.base.tls_files import TlsFileError, load_authorities, load_certi
 from millstream.base.tls_server import ServerContext
 from millstream.gateway.app import build_app
 from millstream.gateway.core import Core
-from millstream.gateway.listening import Listening
+from millstream.gateway.error_map import envelope
 from millstream.gateway.logs import set_up_logs
 from millstream.gateway.origins import is_loopback
-from millstream.gateway.settings import Settings, Tls
+from millstream.gateway.settings import Limits, Settings, Tls
+from millstream.http.answers import PHRASES, whole
+from millstream.http.limits import Limits as HttpLimits
+from millstream.http.listener import Listener
 
 _LOG: Final = logging.getLogger("millstream.gateway")
-_TICK_S: Final = 1.0
+_HEADERS: Final = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
 
 
 class GatewayNotStarted(MillstreamError):
@@ -38,9 +42,9 @@ class GatewayServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.core = Core(settings)
-        context = None if settings.tls is None else _server_context(settings.tls)
-        self._listening = [
-            Listening(
+        self._context = None if settings.tls is None else _server_context(settings.tls)
+        self._listeners = [
+            Listener(
                 build_app(
                     settings,
                     groups=listener.groups,
@@ -48,36 +52,33 @@ class GatewayServer:
                     core=self.core,
                     listens_on=listener.host,
                 ),
-                listener,
-                settings.limits,
-                context,
-                self.core.metrics,
+                _limits(settings.limits),
+                refusal=refusal,
                 h2c_upgrade=settings.h2c_upgrade,
+                counts=self.core.metrics.http,
+                log=_LOG,
             )
             for listener in settings.listeners
         ]
-        self._ticker: asyncio.Task[None] | None = None
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Where it listens, in the order of the settings."""
-        return [listening.address for listening in self._listening]
+        return [listener.address for listener in self._listeners]
 
     async def start(self) -> None:
-        for listening in self._listening:
-            host, port = listening.address
+        for listener, chosen in zip(self._listeners, self._settings.listeners, strict=True):
             try:
-                await listening.start()
+                await listener.start((chosen.host, chosen.port), self._context)
             except (OSError, OverflowError) as error:
-                for each in self._listening:
+                for each in self._listeners:
                     each.stop_accepting()
                 if isinstance(error, OverflowError):
-                    raise GatewayNotStarted(f"there is no port {port}; ports are 1 to 65535") from None
+                    raise GatewayNotStarted(f"there is no port {chosen.port}; ports are 1 to 65535") from None
                 change = "--port, or listen_port in the file"
-                raise CannotListen(error, "HTTP callers", host, port, change) from None
+                raise CannotListen(error, "HTTP callers", chosen.host, chosen.port, change) from None
         self._warn()
         await self.core.start()
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
     def _warn(self) -> None:
         """Name the risk of a gateway that others reach."""
@@ -103,13 +104,10 @@ class GatewayServer:
     async def stop(self) -> None:
         """Once is enough; what is under way has `stop_timeout_s` to end."""
         self.core.stopping.set()
-        for listening in self._listening:
-            listening.stop_accepting()
+        for listener in self._listeners:
+            listener.stop_accepting()
         timeout_s = self._settings.limits.stop_timeout_s
-        await asyncio.gather(*(listening.stop(timeout_s) for listening in self._listening))
-        if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.wait([self._ticker])
+        await asyncio.gather(*(listener.stop(timeout_s) for listener in self._listeners))
         await self.core.stop()
 
     async def __aenter__(self) -> GatewayServer:
@@ -138,11 +136,24 @@ class GatewayServer:
                 with contextlib.suppress(ValueError):
                     loop.remove_signal_handler(number)
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK_S)
-            for listening in self._listening:
-                listening.tick()
+
+def refusal(status: int, detail: str) -> bytes:
+    """Return an answer in an envelope, for a connection on which no request was understood."""
+    title = "Overloaded" if status == 503 else PHRASES[status]
+    body = envelope(str(uuid4()), status, title, detail)
+    return whole(status, _HEADERS, body)
+
+
+def _limits(limits: Limits) -> HttpLimits:
+    return HttpLimits(
+        connections=limits.connections,
+        connections_per_address=limits.connections_per_address,
+        max_head=limits.max_head,
+        head_timeout_s=limits.head_timeout_s,
+        body_timeout_s=limits.body_timeout_s,
+        idle_timeout_s=limits.idle_timeout_s,
+        write_timeout_s=limits.write_timeout_s,
+    )
 
 
 def _server_context(tls: Tls) -> ssl.SSLContext:

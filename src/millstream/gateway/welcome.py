@@ -8,7 +8,7 @@ import msgspec
 
 from millstream.gateway.core import Core
 from millstream.gateway.exchange import Exchange
-from millstream.gateway.router import Route
+from millstream.gateway.routes import Route
 from millstream.gateway.v1.health import is_ready
 
 DOCS: Final = "/v2/docs"

@@ -60,6 +60,8 @@ class SubjectTransform:
         if self._carries_rest:
             destination_tokens.pop()
         self._steps = self._build(source_tokens, destination_tokens, strict)
+        calls = [read_call(token) for token in destination_tokens]
+        self.by_chance = any(call is not None and call.name == "random" for call in calls)
 
     def __repr__(self) -> str:
         return f"SubjectTransform({self.source!r}, {self.destination!r})"
@@ -211,6 +213,8 @@ class WeightedMapping:
             if weight:
                 end += weight
                 self._choices.append((end, transform))
+        # Whether the same subject may go to another destination each time.
+        self.by_chance = len(self._choices) != 1 or end != 100 or self._choices[0][1].by_chance
 
     def covers(self, subject: bytes) -> bool:
         """Return True if this mapping applies to `subject`."""

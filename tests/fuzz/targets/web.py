@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from millstream.broker.options import WebSocketOptions
-from millstream.broker.websocket_upgrade import Refusal, Request, RequestReader, Upgrader
+from millstream.broker.websocket_upgrade import Refusal, RequestReader, Upgrader
 from millstream.gateway.auth import Authenticator
 from millstream.gateway.errors import GatewayError
 from millstream.gateway.settings import Auth
@@ -26,6 +26,7 @@ from millstream.gateway.v2 import (
     streams,
 )
 from millstream.gateway.v2.payload import PayloadForm, body_of, stored_message, to_json
+from millstream.http.head import Head
 from millstream.server.arrow.query import read_target
 from millstream.server.monitor import http
 from millstream.server.monitor.queries import BadRequest, Query
@@ -86,7 +87,7 @@ def check_upgrade(data: bytes) -> Hashable:
         if last is not None:
             break
     assert (found is None) == (last is None)
-    if isinstance(found, Request):
+    if isinstance(found, Head):
         judged = _UPGRADERS[choice & 1].judge(found, secure=bool(choice & 2))
         found = judged if isinstance(judged, Refusal) else None
         if not isinstance(judged, Refusal):

@@ -11,12 +11,12 @@ from millstream.broker.options import WebSocketOptions
 from millstream.broker.websocket_upgrade import (
     MAX_REQUEST_SIZE,
     Refusal,
-    Request,
     RequestReader,
     Upgrade,
     Upgrader,
     WebSocketOptionsError,
 )
+from millstream.http.head import Head
 
 HEADERS = {
     "Host": "localhost:8080",
@@ -39,7 +39,7 @@ def ask(
     wire: bytes, options: WebSocketOptions = OPTIONS, *, secure: bool = False
 ) -> Upgrade | Refusal | None:
     parsed = RequestReader().feed(wire)
-    return Upgrader(options).judge(parsed, secure=secure) if isinstance(parsed, Request) else parsed
+    return Upgrader(options).judge(parsed, secure=secure) if isinstance(parsed, Head) else parsed
 
 
 def accepted(wire: bytes, options: WebSocketOptions = OPTIONS, *, secure: bool = False) -> Upgrade:
@@ -65,7 +65,7 @@ def test_an_upgrade_is_answered_with_the_key_of_the_rfc() -> None:
 def test_a_request_survives_a_cut_at_every_byte(line_end: bytes) -> None:
     wire = request().replace(b"\r\n", line_end)
     whole = RequestReader().feed(wire)
-    assert isinstance(whole, Request)
+    assert isinstance(whole, Head)
     for cut in range(1, len(wire)):
         reader = RequestReader()
         assert reader.feed(wire[:cut]) is None
@@ -77,7 +77,7 @@ def test_a_request_survives_byte_by_byte() -> None:
     wire = request()
     results = [reader.feed(wire[at : at + 1]) for at in range(len(wire))]
     assert results[:-1] == [None] * (len(wire) - 1)
-    assert isinstance(results[-1], Request)
+    assert isinstance(results[-1], Head)
 
 
 @given(noise=st.lists(st.binary(max_size=80), max_size=5))
@@ -86,7 +86,7 @@ def test_noise_is_refused_or_waited_for(noise: list[bytes]) -> None:
     for part in noise:
         result = reader.feed(part)
         if result is not None:
-            assert isinstance(result, Refusal | Request)
+            assert isinstance(result, Refusal | Head)
             break
 
 

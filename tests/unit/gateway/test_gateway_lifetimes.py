@@ -103,5 +103,7 @@ async def test_what_a_live_answer_holds_is_given_back_by_one_who_left_before_it_
     async def send(_: dict[str, Any]) -> None:
         await asyncio.Event().wait()
 
-    await Flow("text/plain", await begun(pieces())).respond(receive, send)
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "headers": []}
+    exchange = Exchange(scope, receive, send, max_body=0, body_timeout_s=0, budget=BodyBudget(0))
+    await Flow("text/plain", await begun(pieces())).respond(exchange)
     assert given_back.is_set()

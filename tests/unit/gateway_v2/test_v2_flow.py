@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from millstream.gateway.budget import BodyBudget
+from millstream.gateway.exchange import Exchange
 from millstream.gateway.v2.calls import Flow, begun
 
 
@@ -30,6 +32,10 @@ class Caller:
         await self._left.wait()
         return {"type": "http.disconnect"}
 
+    def exchange(self, version: str) -> Exchange:
+        scope = {"type": "http", "http_version": version, "method": "GET", "headers": []}
+        return Exchange(scope, self.receive, self.send, max_body=0, body_timeout_s=0, budget=BodyBudget(0))
+
     def leave(self) -> None:
         self._left.set()
 
@@ -41,18 +47,17 @@ async def _pieces(taken: list[int]) -> AsyncGenerator[bytes, None]:
         yield b"%d" % number
 
 
-@pytest.mark.parametrize(("writes_whole", "sent_pieces"), [(True, 3), (False, 4)])
+@pytest.mark.parametrize(("version", "sent_pieces"), [("1.1", 3), ("2", 4)])
 async def test_a_piece_that_waits_for_room_is_not_sent_unless_parts_of_it_may_leave(
-    writes_whole: bool, sent_pieces: int
+    version: str, sent_pieces: int
 ) -> None:
     caller, taken, sent = Caller(3), list[int](), list[int]()
     flow = Flow(
         "text/plain",
         await begun(_pieces(taken)),
         sent=lambda: None if sent[-1:] == taken[-1:] else sent.append(taken[-1]),
-        writes_whole=writes_whole,
     )
-    responding = asyncio.ensure_future(flow.respond(caller.receive, caller.send))
+    responding = asyncio.ensure_future(flow.respond(caller.exchange(version)))
     await caller.is_full.wait()
     caller.leave()
     await responding

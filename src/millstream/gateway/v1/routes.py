@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.gateway.router import Route
+from millstream.gateway.routes import Route
 from millstream.gateway.settings import Group
 from millstream.gateway.v1.acks import AckRoute
 from millstream.gateway.v1.consumers import ConsumerRoutes

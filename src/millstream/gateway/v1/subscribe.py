@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import envelope
-from millstream.gateway.errors import FAILURES, Conflict, NotFound, Overloaded
+from millstream.gateway.errors import FAILURES, Conflict, Disconnected, NotFound, Overloaded
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for
@@ -163,28 +163,29 @@ class SubscribeRoute:
         await self._begin(exchange, framing)
         loop = asyncio.get_running_loop()
         core.metrics.streams.labels("v1").inc()
-        gone = loop.create_task(exchange.gone())
-
-        async def write(data: bytes) -> bool:
-            await exchange.write(data)
-            return not gone.done()  # it waited for room, and was let go because the caller left
-
-        running = loop.create_task(session.run(write, framing.ping, _PING_S))
-        stopping = loop.create_task(core.stopping.wait())
-        tasks: set[asyncio.Task[Any]] = {running, gone, stopping}
+        tasks: set[asyncio.Task[Any]] = set()
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
-                return
+            async with exchange.while_there() as presence:
+
+                async def write(data: bytes) -> bool:
+                    await exchange.write(data)
+                    return not presence.is_gone  # it waited for room, and was let go because the caller left
+
+                running = loop.create_task(session.run(write, framing.ping, _PING_S))
+                tasks = {running, loop.create_task(core.stopping.wait())}
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             message, detail = "Server stopping", "terminating PUSH subscription on server stop"
             if running.done():
                 message, detail = "Error occurred interacting with JetStream", running.result()
+        except Disconnected:
+            return
         finally:
             core.metrics.streams.labels("v1").dec()
             core.delivered.inc(framing.written)
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            if tasks:
+                await asyncio.wait(tasks)
         # A caller who does not read his messages will not read this either.
         last = loop.create_task(exchange.finish(framing.fatal(message, detail)))
         await asyncio.wait([last], timeout=1.0)

@@ -19,8 +19,9 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.core import Core
 from millstream.gateway.errors import BadRequest, Disconnected, NotAcceptable, UnsupportedMedia
-from millstream.gateway.exchange import Exchange, Receive, Send
+from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import CallerLink
+from millstream.gateway.presence import WhileThere
 from millstream.gateway.v2.operations import JSON, Operation
 from millstream.gateway.v2.payload import to_json
 
@@ -34,7 +35,7 @@ _JSON_KINDS: Final = ("application/json", "text/json")
 class Reply(Protocol):
     """What a handler returns: something that can be sent."""
 
-    async def respond(self, receive: Receive, send: Send) -> None: ...
+    async def respond(self, exchange: Exchange) -> None: ...
 
 
 class Whole:
@@ -48,14 +49,14 @@ class Whole:
         self.media_type = media_type
         self.headers = headers or []
 
-    async def respond(self, receive: Receive, send: Send) -> None:
+    async def respond(self, exchange: Exchange) -> None:
         headers = [*self.headers]
         if self.status not in (204, 304):
             headers += [("Content-Length", str(len(self.body)))]
             if self.body or self.status == 200:
                 headers += [("Content-Type", self.media_type)]
-        await send(start(self.status, headers))
-        await send({"type": "http.response.body", "body": self.body})
+        await exchange.send(start(self.status, headers))
+        await exchange.send({"type": "http.response.body", "body": self.body})
 
 
 class Head:
@@ -64,9 +65,9 @@ class Head:
     def __init__(self, media_type: str) -> None:
         self._media_type = media_type
 
-    async def respond(self, receive: Receive, send: Send) -> None:
-        await send(start(200, flow_headers(self._media_type)))
-        await send({"type": "http.response.body", "body": b""})
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.send(start(200, flow_headers(self._media_type)))
+        await exchange.send({"type": "http.response.body", "body": b""})
 
 
 def flow_headers(media_type: str) -> Headers:
@@ -90,40 +91,33 @@ class Flow:
         *,
         watch: bool = True,
         sent: Callable[[], None] | None = None,
-        writes_whole: bool = True,
     ) -> None:
         self.media_type = media_type
         self.pieces = pieces
         self.headers = headers or []
         self.watch = watch
         self._sent = sent
-        self._writes_whole = writes_whole
-        self._watcher: asyncio.Future[None] | None = None
 
-    async def respond(self, receive: Receive, send: Send) -> None:
-        headers = [*flow_headers(self.media_type), *self.headers]
-        watcher = self._watcher = asyncio.ensure_future(until_gone(receive)) if self.watch else None
-        sender = asyncio.ensure_future(self._send(send, headers))
+    async def respond(self, exchange: Exchange) -> None:
         try:
-            if watcher is None:
-                await sender
+            if self.watch:
+                async with exchange.while_there() as presence:
+                    await self._send(exchange, presence)
             else:
-                await asyncio.wait((sender, watcher), return_when=asyncio.FIRST_COMPLETED)
+                await self._send(exchange, None)
+        except (Disconnected, OSError):
+            pass
         finally:
-            await cancelled(sender, watcher)
             await self.pieces.aclose()
-        if sender.done() and not sender.cancelled():
-            error = sender.exception()
-            if error is not None and not isinstance(error, Disconnected | OSError):
-                raise error
 
-    async def _send(self, send: Send, headers: Headers) -> None:
-        await send(start(200, headers))
+    async def _send(self, exchange: Exchange, presence: WhileThere | None) -> None:
+        send = exchange.send
+        await send(start(200, [*flow_headers(self.media_type), *self.headers]))
         async for piece in self.pieces:
-            if self._sent is not None and not self._writes_whole:
+            if self._sent is not None and not exchange.writes_whole:
                 self._sent()
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            if self._watcher is not None and self._watcher.done():
+            if presence is not None and presence.is_gone:
                 return  # it waited for room, and was let go because the caller left
             if self._sent is not None:
                 self._sent()
@@ -148,12 +142,6 @@ def start(status: int, headers: Headers) -> dict[str, Any]:
             for name, value in headers
         ],
     }
-
-
-async def until_gone(receive: Receive) -> None:
-    """Return when the caller is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def cancelled(*tasks: asyncio.Future[Any] | None) -> None:
@@ -268,15 +256,8 @@ class Call:
 
     async def while_there(self, work: Awaitable[Result]) -> Result:
         """Do `work`, which ends with Disconnected as soon as the caller is gone.  The body must be read."""
-        task = asyncio.ensure_future(work)
-        watcher = asyncio.ensure_future(until_gone(self.receive))
-        try:
-            await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise Disconnected("the caller went away")
-        finally:
-            await cancelled(task, watcher)
+        async with self.exchange.while_there():
+            return await work
 
 
 def decode(text: bytes, kind: type[Result]) -> Result:

@@ -216,8 +216,7 @@ class _Fetching:
             self._is_last = True
             text = b'{"messages":[' + self._text() + b"]}\n"
             headers, pieces = [("Content-Length", str(len(text)))], self._one_piece(text)
-        writes_whole = self._call.exchange.writes_whole
-        return Flow(JSON, await begun(pieces), headers, sent=self.sent, writes_whole=writes_whole)
+        return Flow(JSON, await begun(pieces), headers, sent=self.sent)
 
     async def _one_piece(self, text: bytes) -> AsyncGenerator[bytes, None]:
         try:

@@ -153,7 +153,6 @@ async def read_consumer_live(call: Call) -> Reply:
         framing.media_type,
         await begun(_consumer_flow(call, framing, session, query.payload)),
         sent=session.sent,
-        writes_whole=call.exchange.writes_whole,
     )
 
 
@@ -208,9 +207,7 @@ class _Reading:
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._form = form
         try:
-            self._consumer: OrderedConsumer = Client(
-                call.link, domain=call.settings.nats.link.domain
-            ).ordered(
+            self._consumer: OrderedConsumer = Client(call.link).ordered(
                 stream_of(call),
                 subjects=subjects or [">"],
                 start=start,

@@ -12,24 +12,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import unquote
 
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import PROBLEM_TYPE, problem
 from millstream.gateway.errors import (
     FAILURES,
-    BadRequest,
     MethodNotAllowed,
     NotFound,
     Overloaded,
 )
-from millstream.gateway.exchange import Application, Exchange, Receive, Scope, Send
-from millstream.gateway.router import NOTHING_HERE, allowed, method_served
+from millstream.gateway.exchange import Exchange
+from millstream.gateway.routes import find
 from millstream.gateway.settings import Group
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.operations import Operation, Tag
 from millstream.gateway.v2.problems import outcome_of
 from millstream.gateway.v2.sections import SECTIONS
+from millstream.http.asgi import Application, Receive, Scope, Send
+from millstream.http.router import Router
 from millstream.link.errors import ApiError
 
 _REST: Final = "subject"  # a parameter of this name is everything that follows
@@ -52,62 +52,26 @@ def operations_of(groups: frozenset[Group]) -> list[Operation]:
     ]
 
 
-class _Node:
-    """One segment of paths: what may come next, and what can be done here."""
-
-    __slots__ = ("literals", "methods", "name", "parameter")
-
-    def __init__(self) -> None:
-        self.literals: dict[str, _Node] = {}
-        self.parameter: _Node | None = None
-        self.name = ""
-        self.methods: dict[str, Operation] = {}
-
-
 class Routes:
     """Finds operations and calls them."""
 
     def __init__(self, core: Core, groups: frozenset[Group]) -> None:
         self._core = core
-        self._root = _Node()
+        self._router: Router[Operation] = Router(rest=_REST, encoded_slashes=True)
         self._open = 0
         for operation in operations_of(groups):
-            self._add(operation)
+            method = _SOCKET if operation.socket else operation.method
+            self._router.add(method, operation.path, operation)
 
-    def _add(self, operation: Operation) -> None:
-        node = self._root
-        for segment in operation.path.split("/")[1:]:
-            if segment.startswith("{"):
-                node.parameter = node.parameter or _Node()
-                node.parameter.name = segment[1:-1]
-                node = node.parameter
-            else:
-                node = node.literals.setdefault(segment, _Node())
-        node.methods[_SOCKET if operation.socket else operation.method] = operation
-
-    def find(self, method: str, raw_path: str) -> tuple[Operation, dict[str, str]]:
-        """The operation and what its path names; NotFound or MethodNotAllowed."""
-        node = self._root
-        named: dict[str, str] = {}
-        segments = raw_path.split("/")[1:]
-        for position, segment in enumerate(segments):
-            following = node.literals.get(segment)
-            if following is None:
-                following = node.parameter
-                if following is None or not segment:
-                    raise NotFound(NOTHING_HERE)
-                if following.name == _REST:
-                    named[_REST] = _decoded("/".join(segments[position:]))
-                    node = following
-                    break
-                named[following.name] = _decoded(segment)
-            node = following
-        operation = node.methods.get(method_served(method))
-        if operation is not None:
-            return operation, named
-        if method == _SOCKET or not node.methods or _SOCKET in node.methods:
-            raise NotFound("there is nothing at this path, or only a WebSocket; see /v2/docs")
-        raise MethodNotAllowed(allowed(node.methods))
+    def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
+        """Return the operation and what its path names; raises NotFound, MethodNotAllowed or BadRequest."""
+        try:
+            operation, names, values = find(self._router, method, path)
+        except MethodNotAllowed as error:
+            if method == _SOCKET or _SOCKET in error.allowed:
+                raise NotFound("there is nothing at this path, or only a WebSocket; see /v2/docs") from None
+            raise
+        return operation, dict(zip(names, values, strict=True))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope["state"]["exchange"]
@@ -132,7 +96,7 @@ class Routes:
         link = await self._core.links.link_for(exchange.caller.credentials, exchange.address)
         with link.held():
             reply = await operation.handler(Call(operation, exchange, self._core, link, named))
-            await reply.respond(exchange.receive, exchange.send)
+            await reply.respond(exchange)
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -163,10 +127,3 @@ class Routes:
         start = {"type": f"{_DENIAL}.start", "status": outcome.status, "headers": headers}
         await exchange.send(start)
         await exchange.send({"type": f"{_DENIAL}.body", "body": body})
-
-
-def _decoded(segment: str) -> str:
-    try:
-        return unquote(segment, errors="strict")
-    except UnicodeDecodeError:
-        raise BadRequest("the path is not UTF-8") from None

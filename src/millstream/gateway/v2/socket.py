@@ -22,7 +22,7 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import FAILURES, Disconnected, Stopping
-from millstream.gateway.exchange import Receive, Send
+from millstream.gateway.exchange import Exchange
 from millstream.gateway.v2.calls import Call, Reply, cancelled
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.consumers import consumer_of
@@ -40,6 +40,7 @@ from millstream.gateway.v2.operations import Answer, Section, Tag
 from millstream.gateway.v2.payload import PayloadForm, to_json
 from millstream.gateway.v2.problems import problem_of
 from millstream.gateway.v2.streams import stream_of
+from millstream.http.asgi import Receive, Send
 
 section: Final = Section(Tag.CONSUMING)
 
@@ -128,7 +129,8 @@ class SocketReply:
         if query.flow is FlowMode.PERMIT:
             session.permits = 0
 
-    async def respond(self, receive: Receive, send: Send) -> None:
+    async def respond(self, exchange: Exchange) -> None:
+        receive, send = exchange.receive, exchange.send
         down = up = None
         try:
             if (await receive())["type"] != "websocket.connect":
@@ -140,7 +142,7 @@ class SocketReply:
             for task in done:
                 task.result()
         except OSError:
-            pass  # uvicorn's word for a reader that is gone
+            pass  # what servers raise for a reader that is gone
         except FAILURES as error:
             if not isinstance(error, Disconnected):
                 await self._farewell(send, error)

@@ -139,14 +139,13 @@ class Clients:
         request = await reception.receive_head(line)
         if request is None:
             return None
-        query = read_target(request.target.decode("latin-1"))
-        headers = {name: value.decode("latin-1") for name, value in request.headers}
-        authorization = headers.get(b"authorization", "")
+        query = read_target(request.target)
+        authorization = request.first("authorization")
         identity = await self._access.identify(authorization, line.certificate, address)
         self._access.check_may_read(identity, query.stream, self._stream(identity, query.stream))
         found = await find(self._gate, self._server.jetstream, identity.account, query)
         user = f"{identity.account}/{identity.user}" if identity.user else address
-        return Grant(identity, user, query, found, with_body=request.method == b"GET")
+        return Grant(identity, user, query, found, with_body=request.method == "GET")
 
     def _stream(self, identity: Identity, name: str) -> Stream | None:
         try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Sequence
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
-import h11
-
+from millstream.http import answers
+from millstream.http.answers import http_date
+from millstream.http.head import BadHead, Head, HeadReader
 from millstream.server.arrow.loop_socket import LoopSocket
 from millstream.server.arrow.problem import Problem
 
@@ -25,21 +26,23 @@ _MAX_HEAD: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 
 
-async def receive_head(line: LoopSocket) -> h11.Request | None:
+async def receive_head(line: LoopSocket) -> Head | None:
     """Return the request; None if the client closed without one.  Raises Problem if it is not HTTP."""
-    http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
-    try:
-        while (event := http.next_event()) is h11.NEED_DATA:
-            http.receive_data(await line.receive(_CHUNK))
-    except h11.RemoteProtocolError as error:
-        raise Problem(HTTPStatus(error.error_status_hint), str(error)) from None
-    if not isinstance(event, h11.Request):
-        return None
-    if event.method not in (b"GET", b"HEAD"):
+    reader = HeadReader(_MAX_HEAD)
+    while True:
+        data = await line.receive(_CHUNK)
+        if not data:
+            return None
+        head = reader.feed(data)
+        if head is not None:
+            break
+    if isinstance(head, BadHead):
+        raise Problem(HTTPStatus(head.status), head.reason)
+    if head.method not in ("GET", "HEAD"):
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "a range is asked for with GET")
-    if event.http_version < b"1.1":
+    if head.version == "1.0":
         raise Problem(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is needed: the end must be told")
-    return event
+    return head
 
 
 async def refuse(line: LoopSocket, problem: Problem) -> None:
@@ -61,10 +64,5 @@ async def refuse(line: LoopSocket, problem: Problem) -> None:
 
 def response_head(status: HTTPStatus, headers: Sequence[tuple[str, str]]) -> bytes:
     """The beginning of an answer, after which the connection is closed."""
-    lines = [
-        f"HTTP/1.1 {status.value} {status.phrase}",
-        f"Date: {formatdate(usegmt=True)}",
-        "Connection: close",
-        *(f"{name}: {value}" for name, value in headers),
-    ]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+    lines = [("Date", http_date(time.time()).decode()), ("Connection", "close"), *headers]
+    return answers.head(status.value, [(name.encode(), value.encode()) for name, value in lines])

@@ -1,0 +1,211 @@
+"""One request and its answer: the side of it that ASGI sees, the same for HTTP/1.1 and HTTP/2.
+
+    connection ── feed, end_body, leave ──▶ Cycle ── receive ──▶ application
+    connection ◀── begin, write, taken  ──  Cycle ◀── send   ──
+
+A body waits here until the application takes it; the connection is told (`_taken`) and lets the peer send
+on.  A write waits for room before it is written, so a write that was given up has written nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from millstream.http.answers import BadAnswer
+from millstream.http.asgi import Application, Message, Pair, Scope
+
+_NO_BODY: Final = frozenset((204, 304))
+
+LENGTH: Final = b"content-length"
+
+
+class Cycle:
+    """`receive` and `send` are ASGI's.  Subclasses write."""
+
+    __slots__ = (
+        "_announced",
+        "_callbacks",
+        "_chunks",
+        "_expects_continue",
+        "_head",
+        "_left",
+        "_waiter",
+        "body_ended",
+        "buffered",
+        "has_body",
+        "is_answered",
+        "is_gone",
+        "is_head",
+        "is_stream",
+        "scope",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, *, expects_continue: bool = False) -> None:
+        self.scope = scope
+        self.is_head = scope["method"] == "HEAD"
+        self.body_ended = False  # everything of the request has arrived
+        self.buffered = 0  # bytes of the body that wait for the application
+        self.is_gone = False
+        self.is_answered = False
+        self.status = 0  # that the application has given
+        self.is_stream = False  # whether the answer has no length
+        self.has_body = True  # whether the answer may have one
+        self._announced = False  # whether the application knows that the body has ended
+        self._chunks: list[bytes] = []
+        self._callbacks: list[Callable[[], None]] | None = None
+        self._expects_continue = expects_continue
+        self._waiter: asyncio.Future[None] | None = None
+        self._head: Sequence[Pair] = ()
+        self._left = -1  # bytes of the answer that are announced and not written; -1: not announced
+
+    # -- for the connection ---------------------------------------------------------------------------
+
+    async def run(self, application: Application) -> None:
+        """Run the application, and answer for it if it fails."""
+        try:
+            await application(self.scope, self.receive, self.send)
+            if not self.is_answered and not self.is_gone:
+                raise BadAnswer("the application ended before its answer did")
+        except Exception as error:
+            if not self.is_gone:
+                self._fail(error)
+        except asyncio.CancelledError:
+            if not self.is_answered and not self.is_gone:
+                self._fail(None)
+            raise
+        finally:
+            self._callbacks = None
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of the body."""
+        self._chunks.append(data)
+        self.buffered += len(data)
+        self._wake()
+
+    def end_body(self) -> None:
+        """The request is complete."""
+        self.body_ended = True
+        self._wake()
+
+    def leave(self) -> None:
+        """The caller is gone: nothing of the answer will reach it."""
+        if self.is_gone:
+            return
+        self.is_gone = True
+        self._wake()
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback()
+
+    @property
+    def wants_body(self) -> bool:
+        """Whether the application waits for more of the body than has arrived."""
+        return not self.body_ended and not self.buffered and self._waiter is not None
+
+    # -- ASGI -----------------------------------------------------------------------------------------
+
+    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """See `asgi.Caller`."""
+        if self.is_gone:
+            callback()
+            return lambda: None
+        callbacks = self._callbacks = [] if self._callbacks is None else self._callbacks
+        callbacks.append(callback)
+        return lambda: callbacks.remove(callback) if callback in callbacks else None
+
+    async def receive(self) -> Message:
+        if self._expects_continue and not self.status and not self.body_ended:
+            self._expects_continue = False
+            self._continue()
+        while True:
+            if self.is_gone or self.is_answered:
+                return {"type": "http.disconnect"}
+            if self._chunks or (self.body_ended and not self._announced):
+                break
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                self._waiting()
+                await waiter
+            finally:
+                self._waiter = None
+        chunks = self._chunks
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
+        size, self.buffered = self.buffered, 0
+        self._announced = self.body_ended
+        if size:
+            self._taken(size)
+        return {"type": "http.request", "body": body, "more_body": not self._announced}
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "http.response.start":
+            if self.status:
+                raise BadAnswer("the answer has begun already")
+            self._begin(message["status"], message.get("headers", ()))
+        elif kind == "http.response.body":
+            if not self.status:
+                raise BadAnswer("the answer has not begun")
+            await self._body(message.get("body", b""), message.get("more_body", False))
+        else:
+            raise BadAnswer(f"a request is not answered with {kind!r}")
+
+    def _begin(self, status: int, headers: Any) -> None:
+        self.status = status
+        self._head = headers
+        for name, value in headers:
+            if name.lower() == LENGTH:
+                self._left = int(value)
+        self.has_body = status >= 200 and status not in _NO_BODY and not self.is_head
+        self.is_stream = self._left < 0 and self.has_body
+
+    async def _body(self, data: bytes, more: bool) -> None:
+        if self.is_answered:
+            raise BadAnswer("the answer has ended already")
+        if not self.has_body:
+            data = b""
+        elif self._left >= 0:
+            self._left -= len(data)
+            if self._left < 0 or (self._left and not more):
+                raise BadAnswer("the answer is not as long as its Content-Length")
+        await self._room()
+        if not self.is_gone:
+            self._write(data, more)
+
+    def _answered(self) -> None:
+        """To be called by `_write` with the last piece."""
+        self.is_answered = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # -- what the version of HTTP decides ---------------------------------------------------------------
+
+    async def _room(self) -> None:
+        """Wait until there is room for a write, or the caller is gone."""
+        raise NotImplementedError
+
+    def _write(self, data: bytes, more: bool) -> None:
+        """Write a piece of the answer, behind its head if that was not written."""
+        raise NotImplementedError
+
+    def _continue(self) -> None:
+        """Tell the peer that its body is wanted."""
+        raise NotImplementedError
+
+    def _waiting(self) -> None:
+        """The application waits for the body."""
+        raise NotImplementedError
+
+    def _taken(self, size: int) -> None:
+        """The application took so many bytes of the body."""
+        raise NotImplementedError
+
+    def _fail(self, error: Exception | None) -> None:
+        """Answer 500, or cut off an answer that has begun."""
+        raise NotImplementedError

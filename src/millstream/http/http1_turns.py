@@ -1,0 +1,257 @@
+"""The order of an HTTP/1.1 connection: one answer after the other, and the end of it all.
+
+    idle ──▶ head ──▶ body ──▶ answer ──▶ idle         requests that come meanwhile wait in `_queue`,
+                 └─ the application runs ─┘            and nothing more is read
+
+How bytes become requests is `http1`'s.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.http.http1_cycle import Http1Cycle
+from millstream.http.line import NEVER, Line
+
+if TYPE_CHECKING:
+    from millstream.http.listener import Listener
+
+_READ_AHEAD: Final = 64 * 1024  # bytes of a body that wait for the application
+
+
+class State(IntEnum):
+    """Where a connection is in its life."""
+
+    OPEN = 0
+    LAST = 1  # nothing more is parsed: the connection ends with the answers that are due
+    LINGERING = 2  # everything is written, and what comes is thrown away
+    CLOSED = 3
+
+
+class Turns(Line):
+    """Requests and answers of one connection."""
+
+    __slots__ = (
+        "_farewell",
+        "_head_began",
+        "_in_head",
+        "_incoming",
+        "_is_fresh",
+        "_parser",
+        "_queue",
+        "_reads",
+        "_since",
+        "_state",
+        "_unparsed",
+        "current",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self._state = State.OPEN
+        self._is_fresh = True  # no request has come yet
+        self._parser: Any = None  # of the request that is arriving
+        self._in_head = False
+        self._head_began = 0.0
+        self._incoming: Http1Cycle | None = None  # whose body arrives
+        self._queue: deque[Http1Cycle] | None = None  # requests behind the current one
+        self._unparsed = b""
+        self._reads = True
+        self._farewell = b""  # behind the last answer
+        self._since = 0.0  # when the last answer was given
+        self.current: Http1Cycle | None = None  # which is being answered
+
+    def eof_received(self) -> bool:
+        """Close, unless the peer may still be answered."""
+        cycle = self.current
+        if self.listener.limits.answers_after_eof and cycle is not None and cycle.body_ended:
+            self._state = max(self._state, State.LAST)
+            return True
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._state = State.CLOSED
+        self.detach()
+        self._parser = None
+        self._unparsed = b""
+        queue, self._queue = self._queue, None
+        for cycle in (self.current, *(queue or ())):
+            if cycle is not None:
+                cycle.leave()
+        self.current = self._incoming = None
+
+    # -- requests and answers ---------------------------------------------------------------------------
+
+    def _enter(self, cycle: Http1Cycle) -> None:
+        """Serve a request, now or in its turn."""
+        self._incoming = cycle
+        if self.current is None:
+            self._start(cycle)
+        else:
+            if self._queue is None:
+                self._queue = deque()
+            self._queue.append(cycle)
+
+    def _start(self, cycle: Http1Cycle) -> None:
+        self.current = cycle
+        self.listener.run(cycle)
+
+    def _parse(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def answered(self, cycle: Http1Cycle) -> None:
+        """The last piece of an answer was written."""
+        if self._state >= State.LINGERING:
+            return
+        if cycle.closes:
+            self._end()
+        elif cycle.body_ended:
+            self._next()
+        else:  # what is left of the body is thrown away
+            self._go_on()
+
+    def _next(self) -> None:
+        """Go on behind an answer: with the next request, with what was not parsed yet, or idle."""
+        self.current = None
+        self._since = self.listener.time()
+        if self._queue:
+            cycle = self._queue.popleft()
+            self._queue = self._queue or None
+            self._start(cycle)
+        elif self._state is State.LAST or (self.listener.is_stopping and not self._unparsed):
+            self._end()
+            return
+        self._go_on()
+
+    def stop(self) -> None:
+        """Close an idle connection; others end with their answer."""
+        if self._state is State.OPEN and self.current is None and not self._in_head:
+            self._end()
+
+    def fail(self, cycle: Http1Cycle) -> None:
+        """Answer for an application that failed: 500, or a cut in the middle of its answer."""
+        if self._state >= State.LINGERING:
+            return
+        if cycle.has_begun:
+            self.flush()
+            self.transport.abort()
+        else:
+            cycle.leave()
+            self._finish(self.listener.refusal(500, ""))
+
+    def refuse(self, status: int, detail: str) -> None:
+        """Answer what is no request, behind the answers to what was; then the connection ends."""
+        answer = self.listener.refusal(status, detail)
+        broken, self._incoming = self._incoming, None
+        self._in_head = False
+        self._unparsed = b""
+        if self._state >= State.LINGERING:
+            return
+        if self.current is None or broken is self.current:
+            if broken is not None and broken.has_begun:
+                self.transport.abort()
+                return
+            if broken is not None:
+                broken.leave()
+            self._finish(answer)
+            return
+        if broken is not None and self._queue:
+            self._queue.remove(broken)
+        self._state = State.LAST
+        self._farewell = answer
+
+    def _finish(self, answer: bytes) -> None:
+        """Write the last words of a connection, or cut it off without any."""
+        if answer:
+            self.transport.write(answer)
+            self._linger()
+        else:
+            self._state = State.CLOSED
+            self.transport.abort()
+
+    def _end(self) -> None:
+        """Close behind the last answer; linger if the peer may still be sending."""
+        if self._farewell:
+            self._finish(self._farewell)
+        elif self._incoming is not None or self._in_head:
+            self._linger()
+        else:
+            self._state = State.CLOSED
+            self.close()
+
+    def _linger(self) -> None:
+        """Let the last answer arrive, and throw away what comes."""
+        self._state = State.LINGERING
+        self._parser = None
+        self._read_on()
+        self.linger()
+
+    # -- flow -------------------------------------------------------------------------------------------
+
+    def _is_full(self) -> bool:
+        """Whether what has arrived must be dealt with before more is read."""
+        cycle = self._incoming
+        return bool(self._queue) or (
+            cycle is not None and cycle.buffered > _READ_AHEAD and not cycle.is_answered
+        )
+
+    def _read_on(self) -> None:
+        """Read if there is room for what comes."""
+        reads = self._state is not State.OPEN or not (self._unparsed or self._is_full())
+        if reads is not self._reads:
+            self._reads = reads
+            if reads:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Parse what had to wait, unless it still has to, and read on."""
+        if self._unparsed and not self._is_full():
+            data, self._unparsed = self._unparsed, b""
+            self._parse(data)
+        else:
+            self._read_on()
+            self._set_deadline()
+
+    def taken(self) -> None:
+        """The application took what there was of its body."""
+        if not self._reads and self._state is State.OPEN:
+            self._go_on()
+
+    def _set_deadline(self) -> None:
+        listener = self.listener
+        limits = listener.limits
+        if self._state >= State.LINGERING:
+            return
+        cycle = self.current
+        if self.is_paused and not (cycle is not None and cycle.has_begun and cycle.is_stream):
+            self.deadline = listener.after(limits.write_timeout_s)
+        elif self._incoming is not None and self._reads:
+            self.deadline = listener.after(limits.body_timeout_s)
+        elif cycle is not None:
+            self.deadline = NEVER
+        elif self._in_head or self._is_fresh:
+            began = self._head_began if self._in_head else self._since
+            self.deadline = began + limits.head_timeout_s if limits.head_timeout_s else NEVER
+        else:
+            self.deadline = self._since + limits.idle_timeout_s if limits.idle_timeout_s else NEVER
+
+    def expire(self) -> None:
+        if self.is_paused:
+            if not self.has_progress():
+                self.transport.abort()
+            self.deadline = self.listener.after(self.listener.limits.write_timeout_s)
+        elif self._state >= State.LINGERING or (self._incoming is not None and self._incoming.is_answered):
+            self.transport.abort()
+        elif self._incoming is not None or self._in_head or self._is_fresh:
+            self.listener.counts.timeouts += 1
+            self.refuse(408, "the request did not arrive in time")
+        else:
+            self._state = State.CLOSED
+            self.close()
+
+    def _paused(self) -> None:
+        self._set_deadline()
