@@ -10,7 +10,9 @@ configuration, and all tests that need a Spark session share one, in one worker.
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hypothesis
@@ -37,6 +39,9 @@ _SERVERS = pytest.StashKey[
     dict[ServerProcess, int]
 ]()  # those a test shares, and where their log was before it
 _LINES_SHOWN = 40
+
+# The NATS context that whoever runs the tests has selected is none of theirs.
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no contexts")
 
 # How long examples take says more about what else the machine does than about the code.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

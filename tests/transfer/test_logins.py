@@ -1,10 +1,12 @@
 """The options of a connection against servers that ask who is there."""
 
+import json
 from pathlib import Path
 
 import pytest
 from transfer_kit import run_aside
 
+from millstream.base.seeds import Signer
 from millstream.testing.reference import ServerKind, ServerProcess
 
 # The second where the server closes before all that was sent has been read.
@@ -45,3 +47,40 @@ async def test_the_login_of_the_source_is_not_sent_to_the_target(tmp_path: Path)
         assert any(sign in done.stderr.lower() for sign in REFUSALS)
         done = await run_aside(*both, "--to-token", "t0ken", **environment)
         assert done.returncode == 0, done.stderr
+
+
+async def test_a_context_of_the_nats_tool_says_where_and_who(tmp_path: Path) -> None:
+    contexts = tmp_path / "nats" / "context"
+    contexts.mkdir(parents=True)
+    seed = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
+    (tmp_path / "user.nk").write_text(f"{seed}\n")
+    config = f"authorization: {{users: [{{nkey: {Signer(seed).public_key}}}]}}\n"
+    with ServerProcess(ServerKind.MILLSTREAM, config=config, jetstream=True) as server:
+        ours = {"description": "", "url": f" {server.client_url} ", "nkey": "$WHERE/user.nk", "token": ""}
+        (contexts / "ours.json").write_text(json.dumps(ours))
+        environment = {"XDG_CONFIG_HOME": str(tmp_path), "WHERE": str(tmp_path)}
+        named = await run_aside("backup", tmp_path / "out", "--context", "ours", **environment)
+        assert (named.returncode, named.stdout) == (0, "there are no streams\n"), named.stderr
+        (contexts.parent / "context.txt").write_text("ours\n")
+        selected = await run_aside("backup", tmp_path / "out", **environment)
+        assert (selected.returncode, selected.stdout) == (0, "there are no streams\n"), selected.stderr
+        # An address alone does not take the login of the selected context along.
+        elsewhere = await run_aside("backup", tmp_path / "out", "-s", server.client_url, **environment)
+        assert elsewhere.returncode == 1
+        assert "asks for credentials, and none were given" in elsewhere.stderr
+    assert (contexts / "ours.json").read_text() == json.dumps(ours)
+
+
+async def test_the_api_of_another_account_is_asked_under_its_prefix(tmp_path: Path) -> None:
+    config = """accounts: {
+        A: {jetstream: enabled, exports: [{service: "$JS.API.>"}], users: [{user: a, password: a}]}
+        B: {imports: [{service: {account: A, subject: "$JS.API.>"}, to: "near.API.>"}]
+            users: [{user: b, password: b}]}
+    }
+    """
+    with ServerProcess(ServerKind.MILLSTREAM, config=config, jetstream=True) as server:
+        login = ("-s", server.client_url, "--user", "b", "--password", "b")
+        done = await run_aside("backup", tmp_path, *login, "--js-api-prefix", "near.API.")
+        assert (done.returncode, done.stdout) == (0, "there are no streams\n"), done.stderr
+        done = await run_aside("backup", tmp_path, *login)
+        assert done.returncode == 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.gateway.errors import BadRequest, JetStreamRefused, LinkDown, PreconditionFailed
+from millstream.gateway.errors import BadRequest, PreconditionFailed
 from millstream.gateway.v2 import message_headers
 from millstream.gateway.v2.ack_ids import ack_id_of, ack_subject
 from millstream.gateway.v2.calls import read_query
@@ -18,6 +18,7 @@ from millstream.gateway.v2.payload import Message, PayloadForm, body_of, fill_bo
 from millstream.gateway.v2.problems import problem_of, status_of_refusal
 from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, NotConnected
 
 _PLAIN = "$JS.ACK.ORDERS.c.2.40.7.1767225600000000000.3"
 _DOMAIN = "$JS.ACK.hub.Abc123.ORDERS.c.2.40.7.1767225600000000000.3.r4nd"
@@ -155,8 +156,8 @@ def test_refusals_have_the_status_that_tells_what_to_do() -> None:
 
 
 def test_a_problem_says_nothing_of_what_nobody_expected() -> None:
-    assert problem_of(JetStreamRefused(404, 10059, "stream not found")).err_code == 10059
-    assert problem_of(LinkDown("no connection")).status == 503
+    assert problem_of(ApiError(404, 10059, "stream not found")).err_code == 10059
+    assert problem_of(NotConnected("no connection")).status == 503
     surprise = problem_of(ValueError("secret"))
     assert (surprise.status, surprise.detail) == (500, "")
 
