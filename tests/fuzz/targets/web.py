@@ -116,6 +116,9 @@ def check_target(data: bytes) -> Hashable:
     return query.columns, len(query.subjects), query.last is None
 
 
+_PIECE = 64  # bytes that come at once
+
+
 class _Peer(asyncio.Transport):
     """A client that takes everything."""
 
@@ -157,18 +160,20 @@ def http_seeds() -> Iterator[bytes]:
     yield b"PUT / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 3\r\n\r\nabc"
     client = h2.connection.H2Connection()
     client.initiate_connection()
-    head = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "a")]
-    client.send_headers(1, head)
+    pairs = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "a")]
+    client.send_headers(1, pairs)
     client.send_data(1, b"hello", end_stream=True)
     client.ping(b"12345678")
-    client.send_headers(3, head, end_stream=True)
+    client.send_headers(3, pairs, end_stream=True)
     client.reset_stream(3)
     yield client.data_to_send()
-    yield (
-        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        b"\x81\x82\0\0\0\0hi\x89\x80\0\0\0\0\x88\x80\0\0\0\0"
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    head += b"Sec-WebSocket-Version: 13\r\n"
+    head += (
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\nX: "
     )
+    head += b"x" * (-(len(head) + 4) % _PIECE) + b"\r\n\r\n"
+    yield head + b"\x81\x82\0\0\0\0hi\x89\x80\0\0\0\0\x88\x80\0\0\0\0"
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,9 +217,9 @@ async def _served(data: bytes) -> bytes:
     peer, line = _Peer(), _Taking(listener)
     line.connection_made(peer)
     reader: Line = line
-    for at in range(0, len(data), 64):
+    for at in range(0, len(data), _PIECE):
         if not peer.is_over:
-            reader.data_received(data[at : at + 64])
+            reader.data_received(data[at : at + _PIECE])
             reader = getattr(line, "other", line)
             for _ in range(3):
                 await asyncio.sleep(0)
