@@ -180,7 +180,7 @@ GATEWAY: Final = (
         "gateway-idle",
         "memory of an idle connection",
         _HELD_ROWS,
-        functools.partial(_Held, connections=10_000, live=False),
+        functools.partial(_Held, connections=9_900, live=False),
         1,
     ),
     StoreWorkload(

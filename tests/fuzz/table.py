@@ -60,7 +60,7 @@ TARGETS = {
         Target("publish-answers", columns.check_answers, columns.answer_seeds, words=server.WORDS),
         Target("dedupe", columns.check_dedupe, columns.dedupe_seeds),
         Target("upgrades", web.check_upgrade, web.upgrade_seeds, words=web.HTTP_WORDS),
-        Target("monitor-http", web.check_http, web.http_seeds, words=web.HTTP_WORDS),
+        Target("http", web.check_http, web.http_seeds, words=web.HTTP_WORDS),
         Target("arrow-targets", web.check_target, web.target_seeds, words=web.QUERY_WORDS),
         Target("gateway-queries", web.check_query, web.query_seeds, words=web.QUERY_WORDS),
         Target("gateway-bodies", web.check_body, web.body_seeds, words=texts.JSON_WORDS),

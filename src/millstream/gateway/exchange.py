@@ -83,7 +83,7 @@ class Exchange:
         if limit and announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
             raise BodyTooLarge(f"at most {limit} bytes are taken")
         message = None
-        if self.scope["http_version"] != "2":  # whose connections have no clock of their own (`http1`)
+        if self.scope["http_version"] != "2":  # for which other servers have no clock
             message = await self.receive()
             if message["type"] == "http.request" and not message.get("more_body"):
                 body: bytes = message.get("body", b"")

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from typing import Final
-from uuid import uuid4
 
 from millstream.gateway.core import Core
 from millstream.gateway.error_map import JSON_TYPE, PROBLEM_TYPE, envelope, outcome_of, problem
@@ -138,7 +138,7 @@ class Front:
                 exchange.request_id = value.decode("latin-1")
                 exchange.extra_headers = [(self._id_told, value), *_FOR_BROWSERS]
                 return
-        exchange.request_id = fresh = str(uuid4())
+        exchange.request_id = fresh = _fresh_id()
         exchange.extra_headers = [(self._id_told, fresh.encode()), *_FOR_BROWSERS]
 
     def _admit(self, exchange: Exchange) -> None:
@@ -210,6 +210,13 @@ class Front:
                 await asyncio.shield(self.core.stop())
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+def _fresh_id() -> str:
+    """Return a random UUID, as `uuid4` makes them in three times the time."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 async def _tell_metrics(exchange: Exchange, core: Core) -> None:

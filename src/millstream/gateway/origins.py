@@ -24,6 +24,8 @@ from millstream.http.asgi import Scope
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = "*"
+_MOST_SERVED: Final = 256
+_LONGEST_SERVED: Final = 255
 _OPAQUE: Final = "null"  # of sandboxed frames, files and redirected requests: anybody's
 _ELSEWHERE: Final = ("cross-site", "same-site")
 # What a link on another page may lead to.
@@ -71,6 +73,7 @@ class OriginGate:
         self._opaque = _OPAQUE in listed
         self._origins = frozenset(origin for text in listed if (origin := parse_origin(text)) is not None)
         self._hosts = frozenset(_plain(host.strip("[]").lower()) for host in hosts)
+        self._served: set[str] = set()  # values of Host that were found to be ours
         self._checks_names = bool(self._hosts) or is_loopback(listens_on)
 
     def check(self, exchange: Exchange, path: str | None) -> None:
@@ -102,8 +105,12 @@ class OriginGate:
     def _check_name(self, authority: str) -> None:
         """A name that somebody made point to this machine makes his pages those of our own origin.  It has a
         dot, unlike names of a local network, and is no address."""
-        here = parse_origin(f"http://{authority}") if authority else None
-        if not authority or (here is not None and (here.host in self._hosts or _is_local_name(here.host))):
+        if not authority or authority in self._served:
+            return
+        here = parse_origin(f"http://{authority}")
+        if here is not None and (here.host in self._hosts or _is_local_name(here.host)):
+            if len(self._served) < _MOST_SERVED and len(authority) <= _LONGEST_SERVED:
+                self._served.add(authority)
             return
         raise Forbidden(f"{authority[:256]!r} is not served here; see gateway.hosts")
 

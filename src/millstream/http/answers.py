@@ -105,7 +105,7 @@ def http_date(second: float) -> bytes:
 
 def head(status: int, headers: Sequence[Pair], *extra: bytes) -> bytes:
     """Return a whole head; `extra` are finished lines.  BadAnswer if a header would begin another line."""
-    lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    lines = b"".join([b"%b: %b\r\n" % (name, value) for name, value in headers])
     if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
         raise BadAnswer("a header has a line break")
     return b"".join((status_line(status), *extra, lines, b"\r\n"))

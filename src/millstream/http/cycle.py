@@ -19,6 +19,7 @@ from millstream.http.asgi import Application, Message, Pair, Scope
 _NO_BODY: Final = frozenset((204, 304))
 
 LENGTH: Final = b"content-length"
+CONNECTION: Final = b"connection"
 
 
 class Cycle:
@@ -31,9 +32,11 @@ class Cycle:
         "_expects_continue",
         "_head",
         "_left",
+        "_task",
         "_waiter",
         "body_ended",
         "buffered",
+        "closes",
         "has_body",
         "is_answered",
         "is_gone",
@@ -51,6 +54,7 @@ class Cycle:
         self.is_gone = False
         self.is_answered = False
         self.status = 0  # that the application has given
+        self.closes = False  # whether the connection ends with this answer
         self.is_stream = False  # whether the answer has no length
         self.has_body = True  # whether the answer may have one
         self._announced = False  # whether the application knows that the body has ended
@@ -58,13 +62,14 @@ class Cycle:
         self._callbacks: list[Callable[[], None]] | None = None
         self._expects_continue = expects_continue
         self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._head: Sequence[Pair] = ()
         self._left = -1  # bytes of the answer that are announced and not written; -1: not announced
 
     # -- for the connection ---------------------------------------------------------------------------
 
-    async def run(self, application: Application) -> None:
-        """Run the application, and answer for it if it fails."""
+    async def run(self, application: Application, tasks: set[asyncio.Task[None]]) -> None:
+        """Run the application, and answer for it if it fails; `tasks` has its task until then."""
         try:
             await application(self.scope, self.receive, self.send)
             if not self.is_answered and not self.is_gone:
@@ -78,6 +83,13 @@ class Cycle:
             raise
         finally:
             self._callbacks = None
+            if self._task is not None:
+                tasks.discard(self._task)
+                self._task = None
+
+    def start(self, task: asyncio.Task[None]) -> None:
+        """Remember the task of `run`."""
+        self._task = task
 
     def feed(self, data: bytes) -> None:
         """Take a piece of the body."""
@@ -149,31 +161,34 @@ class Cycle:
         elif kind == "http.response.body":
             if not self.status:
                 raise BadAnswer("the answer has not begun")
-            await self._body(message.get("body", b""), message.get("more_body", False))
+            if self.is_answered:
+                raise BadAnswer("the answer has ended already")
+            data = message.get("body", b"")
+            more = message.get("more_body", False)
+            if not self.has_body:
+                data = b""
+            elif self._left >= 0:
+                self._left -= len(data)
+                if self._left < 0 or (self._left and not more):
+                    raise BadAnswer("the answer is not as long as its Content-Length")
+            if self._is_full():
+                await self._room()
+            if not self.is_gone:
+                self._write(data, more)
         else:
             raise BadAnswer(f"a request is not answered with {kind!r}")
 
     def _begin(self, status: int, headers: Any) -> None:
         self.status = status
-        self._head = headers
+        self._head = headers = headers if isinstance(headers, list | tuple) else list(headers)
         for name, value in headers:
-            if name.lower() == LENGTH:
+            lower = name.lower()
+            if lower == LENGTH:
                 self._left = int(value)
+            elif lower == CONNECTION and value.lower() == b"close":
+                self.closes = True
         self.has_body = status >= 200 and status not in _NO_BODY and not self.is_head
         self.is_stream = self._left < 0 and self.has_body
-
-    async def _body(self, data: bytes, more: bool) -> None:
-        if self.is_answered:
-            raise BadAnswer("the answer has ended already")
-        if not self.has_body:
-            data = b""
-        elif self._left >= 0:
-            self._left -= len(data)
-            if self._left < 0 or (self._left and not more):
-                raise BadAnswer("the answer is not as long as its Content-Length")
-        await self._room()
-        if not self.is_gone:
-            self._write(data, more)
 
     def _answered(self) -> None:
         """To be called by `_write` with the last piece."""
@@ -185,6 +200,10 @@ class Cycle:
             self._waiter.set_result(None)
 
     # -- what the version of HTTP decides ---------------------------------------------------------------
+
+    def _is_full(self) -> bool:
+        """Whether a write has to wait for room."""
+        raise NotImplementedError
 
     async def _room(self) -> None:
         """Wait until there is room for a write, or the caller is gone."""

@@ -88,8 +88,8 @@ class Http1(Turns):
                     self._unparsed = data[at:]
                     break
                 size = _SLICE if self._incoming is None else _BODY_SLICE
-                rest = self._feed(data[at : at + size])
-                at += size - len(rest)
+                piece = data[at : at + size]
+                at += len(piece) - len(self._feed(piece))
         if self._state is State.OPEN:
             self._read_on()
             self._set_deadline()

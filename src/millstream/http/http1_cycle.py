@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from millstream.http.answers import head
-from millstream.http.asgi import Pair, Scope
-from millstream.http.cycle import Cycle
+from millstream.http.asgi import Scope
+from millstream.http.cycle import CONNECTION, Cycle
 
 if TYPE_CHECKING:
     from millstream.http.http1 import Http1
@@ -19,17 +18,19 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class Http1Cycle(Cycle):
-    """`closes` says whether the connection ends with this answer; it is known with the head."""
+    """`closes` is known with the head."""
 
-    __slots__ = ("_chunked", "_connection", "_keep_alive", "closes", "has_begun")
+    __slots__ = ("_chunked", "_connection", "_keep_alive", "has_begun")
 
     def __init__(self, connection: Http1, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         super().__init__(scope, expects_continue=expects_continue)
         self._connection = connection
         self._keep_alive = keep_alive
         self._chunked = False
-        self.closes = False
         self.has_begun = False  # some of the answer was written
+
+    def _is_full(self) -> bool:
+        return self._connection.is_paused
 
     async def _room(self) -> None:
         connection = self._connection
@@ -66,18 +67,11 @@ class Http1Cycle(Cycle):
         )
         if self.closes:
             extra.append(_CLOSE)
+            self._head = [pair for pair in self._head if pair[0].lower() != CONNECTION]
         start = head(self.status, self._head, *extra)
         self.has_begun = True
         self._head = ()
         return start
-
-    def _begin(self, status: int, headers: Any) -> None:
-        pairs: Sequence[Pair] = headers if isinstance(headers, list | tuple) else list(headers)
-        super()._begin(status, pairs)
-        for name, value in pairs:
-            if name == b"connection" and value.lower() == b"close":
-                self.closes = True
-                self._head = [pair for pair in pairs if pair[0] != b"connection"]
 
     def _can_discard(self) -> bool:
         """Whether the rest of the body may still come, to be thrown away."""

@@ -34,9 +34,12 @@ class Http2Cycle(Cycle):
         self.has_begun = False
         self.moved = connection.listener.time()  # when the body or the answer last got on
 
+    def _is_full(self) -> bool:
+        return bool(self.out) or self._connection.is_paused
+
     async def _room(self) -> None:
         connection = self._connection
-        while (self.out or connection.is_paused) and not self.is_gone:
+        while self._is_full() and not self.is_gone:
             self._place = connection.listener.loop.create_future()
             connection.block(self)
             await self._place

@@ -185,7 +185,11 @@ class Listener:
     def run(self, cycle: Cycle) -> asyncio.Task[None]:
         """Serve a request in a task of its own."""
         self.counts.requests += 1
-        return self.spawn(cycle.run(self.application))
+        tasks = self._tasks
+        task = self.loop.create_task(cycle.run(self.application, tasks))
+        tasks.add(task)
+        cycle.start(task)
+        return task
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something that `stop` waits for."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import wsproto
 import wsproto.events as ws
 from wsproto.extensions import PerMessageDeflate
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+from wsproto.utilities import RemoteProtocolError
 
 from millstream.http.answers import BadAnswer, head
 from millstream.http.asgi import CALLER, DENIAL, Message, Pair, Scope
@@ -83,8 +83,8 @@ class WebSocket(Line):
     def begin(self) -> None:
         assert self._handshake is not None
         try:
-            self._handshake.initiate_upgrade_connection(self._scope["headers"], self._scope["path"])
-        except (RemoteProtocolError, LocalProtocolError):
+            self._handshake.initiate_upgrade_connection(self._scope["headers"], self._scope["raw_path"])
+        except Exception:  # wsproto lets errors of h11 and of codecs through
             self._end(self.listener.refusal(400, "this is no request for a WebSocket"))
             return
         for _ in self._handshake.events():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
+
+import h2.connection
 
 from millstream.broker.options import WebSocketOptions
 from millstream.broker.websocket_upgrade import Refusal, RequestReader, Upgrader
@@ -26,9 +27,13 @@ from millstream.gateway.v2 import (
     streams,
 )
 from millstream.gateway.v2.payload import PayloadForm, body_of, stored_message, to_json
+from millstream.http.asgi import Receive, Scope, Send
 from millstream.http.head import Head
+from millstream.http.http1 import Http1
+from millstream.http.limits import Limits
+from millstream.http.line import Line
+from millstream.http.listener import Listener
 from millstream.server.arrow.query import read_target
-from millstream.server.monitor import http
 from millstream.server.monitor.queries import BadRequest, Query
 
 _QUERIES: tuple[Any, ...] = (
@@ -111,22 +116,35 @@ def check_target(data: bytes) -> Hashable:
     return query.columns, len(query.subjects), query.last is None
 
 
-class _Writer:
+_PIECE = 64  # bytes that come at once
+
+
+class _Peer(asyncio.Transport):
     """A client that takes everything."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sent = bytearray()
-        self.transport = self
+        self.is_over = False
 
-    def writelines(self, parts: list[bytes]) -> None:
-        self.sent += b"".join(parts)
-
-    async def drain(self) -> None: ...
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
 
     def can_write_eof(self) -> bool:
         return True
 
-    def write_eof(self) -> None: ...
+    def close(self) -> None:
+        self.is_over = True
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    abort = write_eof = close
+    set_protocol = set_write_buffer_limits = lambda self, *_, **__: None
+    pause_reading = resume_reading = lambda self: None
 
 
 def http_seeds() -> Iterator[bytes]:
@@ -139,10 +157,38 @@ def http_seeds() -> Iterator[bytes]:
         b"HEAD / HTTP/1.0\r\n\r\n"
     )
     yield b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc"
+    yield b"PUT / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 3\r\n\r\nabc"
+    client = h2.connection.H2Connection()
+    client.initiate_connection()
+    pairs = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "a")]
+    client.send_headers(1, pairs)
+    client.send_data(1, b"hello", end_stream=True)
+    client.ping(b"12345678")
+    client.send_headers(3, pairs, end_stream=True)
+    client.reset_stream(3)
+    yield client.data_to_send()
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    head += b"Sec-WebSocket-Version: 13\r\n"
+    head += (
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\nX: "
+    )
+    head += b"x" * (-(len(head) + 4) % _PIECE) + b"\r\n\r\n"
+    yield head + b"\x81\x82\0\0\0\0hi\x89\x80\0\0\0\0\x88\x80\0\0\0\0"
 
 
-async def _page(request: http.Request) -> http.Response:
-    return http.plain(200, _asked(request.query))
+async def _application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read everything, answer, and echo over WebSockets."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "bytes": b"x"})
+        return
+    while (message := await receive()).get("more_body"):
+        pass
+    if message["type"] == "http.request":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
 
 
 def _asked(text: str) -> str:
@@ -156,18 +202,38 @@ def _asked(text: str) -> str:
         return str(error)[:40]
 
 
+class _Taking(Http1):
+    """Leaves what another protocol is to read to that one, as a transport would."""
+
+    def hand_over(self, other: Line) -> None:
+        super().hand_over(other)
+        self.other = other
+
+
 async def _served(data: bytes) -> bytes:
-    reader, writer = asyncio.StreamReader(), _Writer()
-    reader.feed_data(data)
-    reader.feed_eof()
-    client: Any = http._Client(reader, writer, _page, http.Timeouts())  # type: ignore[arg-type]
-    with contextlib.suppress(OSError, http._Gone):
-        await client.serve()
-    return bytes(writer.sent)
+    listener = Listener(_application, Limits(linger_s=0.001), h2c_upgrade=True)
+    listener.loop = asyncio.get_running_loop()
+    listener.time = listener.loop.time
+    peer, line = _Peer(), _Taking(listener)
+    line.connection_made(peer)
+    reader: Line = line
+    for at in range(0, len(data), _PIECE):
+        if not peer.is_over:
+            reader.data_received(data[at : at + _PIECE])
+            reader = getattr(line, "other", line)
+            for _ in range(3):
+                await asyncio.sleep(0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    reader.connection_lost(None)
+    assert not listener._lines
+    if listener._tasks:
+        await asyncio.wait(listener._tasks)
+    return bytes(peer.sent)
 
 
 def check_http(data: bytes) -> Hashable:
-    """Whatever is sent to the monitor, the answers are HTTP."""
+    """Whatever is sent to the HTTP floor, it answers, forgets the connection, and no task is left."""
     sent = _LOOP.run_until_complete(_served(data))
     return len(sent.split(b"HTTP/1.1 ")), sent[9:12]
 
