@@ -38,6 +38,8 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 class Api:
     """Requests to the JetStream of `domain`, or to the one of the connection's server and account."""
 
+    __slots__ = ("_domain", "_prefix", "_timeout_s", "carrier")
+
     def __init__(self, carrier: Carrier, *, domain: str = "", timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.carrier = carrier
         self._domain = domain
